@@ -27,7 +27,7 @@ PLACES = ("home", "tables", "data", "jars", "cache")
 """Settings that are paths: a relative one is relative to the project."""
 KEYS = (
     *PLACES,
-    *("engine", "engine_idle_minutes", "engine_memory", "engine_port", "reports_port", "fold"),
+    *("engine", "engine_idle_minutes", "engine_memory", "engine_port", "engine_aot_cache", "reports_port", "fold"),
     *("topic_reader", "file_reader", "postgres", "schema_registry", "lease_seconds", "judge", "judge_memory"),
 )
 """Settings that the file may have. Where S3 is, other libraries of the process read from AWS's own variables."""

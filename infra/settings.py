@@ -79,6 +79,8 @@ class Settings:
     """Heap of the engine's JVM."""
     engine_port: int = 0
     """0 takes any free port."""
+    engine_aot_cache: Literal["on", "off"] = "on"
+    """``on`` lets the engine of JDK 25 or newer leave an ahead-of-time cache to the next one, ``off`` removes it."""
     reports_port: int = 3001
     """Where `rivermeet ui` serves the reports, and links in Dagster lead."""
     fold: Literal["run", "due"] = "due"
@@ -354,6 +356,7 @@ _PARSERS: Mapping[str, Callable[[str, str], Any]] = {
     "engine_idle_minutes": _number(sys.float_info.min, sys.float_info.max, "a positive number of minutes"),
     "engine_memory": _memory,
     "engine_port": _port(0),
+    "engine_aot_cache": _choice("on", "off"),
     "reports_port": _port(1),
     "fold": _choice("run", "due"),
     "topic_reader": _choice("driver", "engine"),

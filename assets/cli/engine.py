@@ -39,7 +39,7 @@ def stop() -> None:
 @engine.command()
 @one_line_errors
 def status() -> None:
-    """Show whether the engine runs, where, since when, and its memory."""
+    """Show whether the engine runs, where, since when, its memory and its cache."""
     from rivermeet.infra.engine import warm
     from rivermeet.infra.settings import Settings
 
@@ -56,6 +56,7 @@ def status() -> None:
         f"  uptime  {_span(time.time() - now.state.started)}\n"
         f"  clients {clients}; stops after {settings.engine_idle_minutes:g} min idle\n"
         f"  memory  {now.memory_mb} MB resident, heap up to {settings.engine_memory}\n"
+        f"  cache   {now.cache}\n"
         f"  jobs    {now.jobs:,} since its start"
     )
     if now.heap is not None:

@@ -38,6 +38,8 @@ JVM_ENDS_SECONDS = 10
 MAKING_SECONDS = 600
 """How long it may take to make a cache; what is older and unfinished was left by a process that died."""
 _RECORD = "-XX:AOTMode=record"
+_NOTHING = "-XX:AOTMode=off"
+_USE = "-XX:AOTCache="
 _REFUSED = re.compile(r"^\[[\d.]+s\]\[error\s*\]\[aot", re.MULTILINE)
 _OF_CACHE = re.compile(r"-XX:AOT\w+=.*")
 
@@ -103,10 +105,10 @@ class AotCache:
                 elif file not in {self.file, self.log}:
                     file.unlink()
         if self.file.exists():
-            given = [f"-XX:AOTCache={self.file}"]
+            given = [f"{_USE}{self.file}"]
         else:
-            given = [] if making else [_RECORD, f"-XX:AOTConfiguration={self.recorded}"]
-        # Of a JVM that is built without, its -version does not say so.
+            given = [_NOTHING] if making else [_RECORD, f"-XX:AOTConfiguration={self.recorded}"]
+        # Of a JVM that is built without such caches, its -version does not say so.
         return shlex.join(["-XX:+IgnoreUnrecognizedVMOptions", *given])
 
     def remove_if_refused(self, said: str) -> None:
@@ -122,10 +124,10 @@ class AotCache:
         command
             How the JVM was started: it takes no cache that was made with another class path or other flags.
         """
-        if self.file.exists() or not self.recorded.exists():
+        if _RECORD not in command or not self.recorded.exists():
             return
         kept = [part for part in command[1:] if not _OF_CACHE.fullmatch(part)]
-        made = ["-XX:AOTMode=create", f"-XX:AOTConfiguration={self.recorded}", f"-XX:AOTCache={self.draft}"]
+        made = ["-XX:AOTMode=create", f"-XX:AOTConfiguration={self.recorded}", f"{_USE}{self.draft}"]
         job = [str(self.recorded), str(self.draft), str(self.file), command[0], *made, *kept]
         spawn([sys.executable, "-m", "rivermeet.infra.engine.aot_cache", *job], os.environ, self.folder, self.log)
 
@@ -133,6 +135,26 @@ class AotCache:
 def ends_within(command: Sequence[str]) -> int:
     """Seconds that a JVM that was started so may take to end."""
     return RECORDING_SECONDS if _RECORD in command else JVM_ENDS_SECONDS
+
+
+def described(command: Sequence[str], wanted: bool) -> str:
+    """What `rivermeet engine status` says of the cache of a JVM that was started so.
+
+    Parameters
+    ----------
+    wanted
+        Whether the settings ask for one.
+    """
+    used = next((Path(part.removeprefix(_USE)) for part in command if part.startswith(_USE)), None)
+    if used is not None:
+        with suppress(FileNotFoundError):
+            return f"{used.stat().st_size // 2**20} MB, from an earlier engine"
+        return "refused by this JVM and removed; the next engine records another"
+    if _RECORD in command:
+        return "recording; made when this engine has ended, for the next one"
+    if _NOTHING in command:
+        return "none: it was being made when this engine started"
+    return f"none: Java older than {OLDEST_WITH_CACHE}" if wanted else "none: engine_aot_cache is off"
 
 
 def main(recorded: str, draft: str, file: str, *command: str) -> None:

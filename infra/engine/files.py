@@ -45,6 +45,13 @@ class EngineState:
         """Return those of its two processes that still run, supervisor first."""
         return [process for process in (one.found() for one in self.both) if process is not None]
 
+    def command(self) -> list[str]:
+        """How its JVM was started; nothing once it has ended."""
+        jvm = self.both[1].found()
+        with suppress(psutil.NoSuchProcess):
+            return jvm.cmdline() if jvm is not None else []
+        return []
+
 
 @dataclass(frozen=True)
 class EngineFiles:

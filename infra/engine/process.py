@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rivermeet.infra.engine import processes
+from rivermeet.infra.engine.aot_cache import ends_within
 from rivermeet.infra.engine.files import EngineFiles, EngineState
 from rivermeet.infra.engine.jars import jars
 from rivermeet.infra.engine.java import find_java
@@ -34,7 +35,8 @@ FOREIGN = (
     "PYSPARK_DRIVER_PYTHON",
 )
 
-
+SUPERVISOR_ENDS_SECONDS = 5
+"""How long the supervisor may take once its JVM has ended, or was to have ended."""
 SHOWN_EVERY_SECONDS = 5
 """How often a person who waits for the engine sees that it is coming."""
 
@@ -119,6 +121,10 @@ def end(files: EngineFiles) -> bool:
         Whether anything ran.
     """
     recorded = files.recorded()
-    ran = recorded is not None and processes.end(recorded.both)
+    ran = False
+    if recorded is not None:
+        # The supervisor's time to see that its JVM has ended, or to kill it, and to have the cache made.
+        seconds = ends_within(recorded.command()) + SUPERVISOR_ENDS_SECONDS
+        ran = processes.end(recorded.both, seconds)
     files.forget()
     return ran

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import psutil
 
+END_SECONDS = 15
+"""How long a process may take to end, unless it has something to write."""
+
 
 @dataclass(frozen=True)
 class Apart:
@@ -63,18 +66,18 @@ def spawn(command: Sequence[str], env: Mapping[str, str], folder: Path, log: Pat
         )
 
 
-def end(processes: Iterable[Apart]) -> bool:
-    """End those that still run; whether any did."""
+def end(processes: Iterable[Apart], seconds: float = END_SECONDS) -> bool:
+    """End those that still run, after so many seconds by force; whether any did."""
     running = [process for process in (one.found() for one in processes) if process is not None]
     for process in running:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
-    slow = psutil.wait_procs(running, timeout=15)[1]
+    slow = psutil.wait_procs(running, timeout=seconds)[1]
     for process in slow:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     # What comes next may take its port or its folder.
-    psutil.wait_procs(slow, timeout=15)
+    psutil.wait_procs(slow, timeout=END_SECONDS)
     return bool(running)
 
 

@@ -15,6 +15,7 @@ What a client leaves behind is given up:
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -52,7 +53,11 @@ def main() -> None:
     # Python code inside a query runs in this environment, whichever one the PATH names.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     conf = spark_conf.server(settings, jars(settings))
-    cache = AotCache.of(files.folder / "aot", version_of(find_java()), fingerprint(conf))
+    folder, cache = files.folder / "aot", None
+    if settings.engine_aot_cache == "on":
+        cache = AotCache.of(folder, version_of(find_java()), fingerprint(conf))
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
     started, jvm, inside = _serve(conf, cache)
     command = psutil.Process(jvm.pid).cmdline()
     if cache is not None:

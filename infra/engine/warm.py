@@ -11,6 +11,7 @@ import psutil
 from filelock import FileLock
 
 from rivermeet.infra.engine import conf as spark_conf
+from rivermeet.infra.engine.aot_cache import described
 from rivermeet.infra.engine.files import EngineFiles, EngineState
 from rivermeet.infra.engine.heap import Heap
 from rivermeet.infra.engine.jars import jars
@@ -44,6 +45,8 @@ class EngineStatus:
         How its heap is doing; None in its first seconds.
     answers : bool
         Whether it takes a connection within five seconds.
+    cache : str
+        What there is to say of its JVM's ahead-of-time cache.
     """
 
     state: EngineState | None
@@ -53,6 +56,7 @@ class EngineStatus:
     jobs: int = 0
     heap: Heap | None = None
     answers: bool = True
+    cache: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,8 @@ def status(settings: Settings) -> EngineStatus:
     from rivermeet.infra.engine.watch import LOOK_SECONDS, answers
 
     answered = answers(state, files.token(), LOOK_SECONDS)
-    return EngineStatus(state, not unused, idle, resident // 2**20, files.jobs(), files.heap(), answered)
+    cache = described(state.command(), settings.engine_aot_cache == "on")
+    return EngineStatus(state, not unused, idle, resident // 2**20, files.jobs(), files.heap(), answered, cache)
 
 
 def _files(settings: Settings) -> EngineFiles:

@@ -22,12 +22,11 @@ from threading import Event, Thread
 from rivermeet.infra.engine.channel import LocalChannelBuilder
 from rivermeet.infra.engine.files import EngineFiles, EngineState
 from rivermeet.infra.engine.process import EngineError
+from rivermeet.infra.engine.processes import END_SECONDS
 
 LOOK_SECONDS = 5.0
 SAY_AFTER, GIVE_UP_AFTER = 30.0, 300.0
 """Seconds without an answer."""
-END_SECONDS = 15
-"""For which an engine that is stopped may still run (``infra.engine.processes.end``)."""
 
 _log = logging.getLogger(__name__)
 # Without a handler Python would print what is said here to the terminal a second time.
@@ -65,7 +64,8 @@ class Watch:
     @property
     def lost(self) -> str | None:
         """Why the engine is of no use to this process any more; None where it is."""
-        if self._lost is None and not self._state.alive:
+        # Its record goes first: a JVM that has a recording to write takes up to a minute to end.
+        if self._lost is None and self._files.read() != self._state:
             self._lost = (
                 f"the engine (pid {self._state.pid}) has ended: it was stopped, killed, or ran out of memory "
                 f"(log: {self._files.log}). What was not committed, the next run does again: run again"

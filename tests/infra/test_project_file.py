@@ -69,7 +69,7 @@ def test_the_file_may_have_each_setting() -> None:
     [
         (
             "jugde = 'spark'",
-            "rivermeet.toml has no setting 'jugde'; there are cache, data, engine, engine_idle_minutes",
+            "rivermeet.toml has no setting 'jugde'; there are cache, data, engine, engine_aot_cache",
         ),
         ("s3_region = 'eu'", "has no setting 's3_region'"),
         ("judge = ", "rivermeet.toml is no TOML: Invalid value (at end of document)"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +13,18 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from rivermeet.infra.engine import aot_cache, process
 from rivermeet.infra.engine.aot_cache import (
     JVM_ENDS_SECONDS,
     MAKING_SECONDS,
     RECORDING_SECONDS,
     AotCache,
+    described,
     ends_within,
 )
+from rivermeet.infra.engine.files import EngineFiles, EngineState
 from rivermeet.infra.engine.java import find_java
+from rivermeet.infra.engine.processes import Apart
 
 NEW, OLD = 'openjdk version "25.0.2" 2026-01-20', 'openjdk version "24.0.1" 2025-04-15'
 
@@ -50,18 +55,20 @@ def waited(true: Callable[[], bool]) -> bool:
     return true()
 
 
-#   there, minutes old    of these options                 and left there
-STATES: list[tuple[dict[str, int], str, set[str]]] = [
-    ({}, "-XX:AOTMode=record", set()),
-    ({"file": 90}, "-XX:AOTCache=", {"file"}),
-    ({"recorded": 0}, "", {"recorded"}),
-    ({"draft": 1, "recorded": 1}, "", {"draft", "recorded"}),
-    ({"draft": MAKING_SECONDS // 60 + 1}, "-XX:AOTMode=record", set()),
+#   there, minutes old    of these options                 and left there    what `rivermeet engine status` says
+STATES: list[tuple[dict[str, int], str, set[str], str]] = [
+    ({}, "-XX:AOTMode=record", set(), "recording"),
+    ({"file": 90}, "-XX:AOTCache=", {"file"}, "0 MB, from an earlier engine"),
+    ({"recorded": 0}, "-XX:AOTMode=off", {"recorded"}, "it was being made"),
+    ({"draft": 1, "recorded": 1}, "-XX:AOTMode=off", {"draft", "recorded"}, "it was being made"),
+    ({"draft": MAKING_SECONDS // 60 + 1}, "-XX:AOTMode=record", set(), "recording"),
 ]
 
 
-@pytest.mark.parametrize(("there", "wanted", "left"), STATES)
-def test_what_an_engine_is_given(cache: AotCache, there: dict[str, int], wanted: str, left: set[str]) -> None:
+@pytest.mark.parametrize(("there", "wanted", "left", "says"), STATES)
+def test_what_an_engine_is_given(
+    cache: AotCache, there: dict[str, int], wanted: str, left: set[str], says: str
+) -> None:
     for name, minutes in there.items():
         file: Path = getattr(cache, name)
         file.touch()
@@ -71,15 +78,56 @@ def test_what_an_engine_is_given(cache: AotCache, there: dict[str, int], wanted:
     stale.touch()
     options = cache.options()
     assert options.startswith("-XX:+IgnoreUnrecognizedVMOptions") and wanted in options
-    assert wanted or options == "-XX:+IgnoreUnrecognizedVMOptions"
     assert set(cache.folder.iterdir()) == {getattr(cache, name) for name in left}
+    command = ["java", *shlex.split(options)]
+    assert says in described(command, True)
     records = wanted == "-XX:AOTMode=record"
-    assert ends_within(["java", *shlex.split(options)]) == (RECORDING_SECONDS if records else JVM_ENDS_SECONDS)
+    assert ends_within(command) == (RECORDING_SECONDS if records else JVM_ENDS_SECONDS)
+
+
+def test_why_an_engine_has_no_cache(cache: AotCache) -> None:
+    assert described(["java", f"-XX:AOTCache={cache.file}"], True).startswith("refused by this JVM")
+    assert described(["java"], True) == "none: Java older than 25"
+    assert described(["java"], False) == "none: engine_aot_cache is off"
+
+
+SLOW_TO_END = """
+import signal, sys, time
+def write_and_leave(*_):
+    time.sleep(3)
+    open(sys.argv[1], "w").close()
+    sys.exit()
+signal.signal(signal.SIGTERM, write_and_leave)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("flag", ["-XX:AOTMode=record", "-XX:AOTMode=auto"])
+def test_an_engine_that_is_stopped_may_write_its_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    """`rivermeet engine stop` ends both processes: the JVM, which is slow here, is given the seconds of its kind."""
+    monkeypatch.setattr(aot_cache, "JVM_ENDS_SECONDS", 0)
+    monkeypatch.setattr(process, "SUPERVISOR_ENDS_SECONDS", 1)
+    recorded = tmp_path / "recorded"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as supervisor:
+        command = [sys.executable, "-c", SLOW_TO_END, str(recorded), flag]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as jvm:
+            assert jvm.stdout is not None and jvm.stdout.readline() == b"ready\n"
+            own, its = Apart.of(supervisor.pid), Apart.of(jvm.pid)
+            files = EngineFiles(tmp_path)
+            files.write(EngineState(own.pid, own.created, its.pid, its.created, 1, time.time(), ""))
+            assert process.end(files)
+            assert its.found() is None and own.found() is None
+    assert recorded.exists() == (flag == "-XX:AOTMode=record")
 
 
 def test_a_cache_that_cannot_be_made_leaves_nothing(cache: AotCache) -> None:
     cache.recorded.touch()
     cache.make([str(cache.folder / "no java")])
+    assert not cache.log.exists(), "another JVM has recorded, and has the cache made"
+    cache.make([str(cache.folder / "no java"), "-XX:AOTMode=record"])
     assert waited(lambda: "FileNotFoundError" in cache.log.read_text())
     assert set(cache.folder.iterdir()) == {cache.log}
 

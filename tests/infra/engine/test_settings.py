@@ -47,15 +47,14 @@ def test_settings_survive_the_way_to_another_process(tmp_path: Path) -> None:
         "RIVERMEET_ENGINE_IDLE_MINUTES": "0.5",
         "RIVERMEET_ENGINE_MEMORY": "512m",
         "RIVERMEET_ENGINE_PORT": "15002",
+        "RIVERMEET_ENGINE_AOT_CACHE": "off",
         "RIVERMEET_REPORTS_PORT": "8081",
         "RIVERMEET_JUDGE": "spark",
         "RIVERMEET_JUDGE_MEMORY": "2g",
     }
     settings = Settings.from_env(env)
-    assert Settings.from_env(settings.environ()) == settings and (settings.judge, settings.judge_memory) == (
-        "spark",
-        "2g",
-    )
+    assert Settings.from_env(settings.environ()) == settings
+    assert (settings.judge, settings.judge_memory, settings.engine_aot_cache) == ("spark", "2g", "off")
 
 
 @pytest.mark.parametrize("engine", ["auto", "local", "local[2]", "local[*]", "sc://host:15002", "spark://host:7077"])
@@ -75,6 +74,7 @@ def test_engines(engine: str) -> None:
         ("RIVERMEET_ENGINE_MEMORY", "lots", "write 4g or 512m"),
         ("RIVERMEET_ENGINE_PORT", "70000", "1 to 65535"),
         ("RIVERMEET_ENGINE_PORT", "-1", "1 to 65535"),
+        ("RIVERMEET_ENGINE_AOT_CACHE", "false", "give on or off"),
         ("RIVERMEET_REPORTS_PORT", "0", "use 1 to 65535"),
         ("RIVERMEET_HOME", __file__, "name a folder"),
         ("RIVERMEET_JUDGE", "dagster", "give auto, duckdb or spark"),
