@@ -80,7 +80,7 @@ class Settings:
     engine_port: int = 0
     """0 takes any free port."""
     engine_aot_cache: Literal["on", "off"] = "on"
-    """``on`` lets the engine of JDK 25 or newer leave an ahead-of-time cache to the next one, ``off`` removes it."""
+    """``on``: the engine of JDK 25 or newer leaves an ahead-of-time cache to the next one; ``off`` removes it."""
     reports_port: int = 3001
     """Where `rivermeet ui` serves the reports, and links in Dagster lead."""
     fold: Literal["run", "due"] = "due"
