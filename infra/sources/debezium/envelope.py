@@ -46,22 +46,16 @@ class Change(NamedTuple):
     ----------
     log
         Its log: the connector and the name of its server.
-    position
-        Its position there.
-    content
-        Its content: op, row before and row after.
-    committed
-        When the database made it (ms).
-    written
-        When the connector wrote it (ns).
+    position, content
+        Its position there; op, row before and row after.
+    committed, written
+        When the database made it (ms), and when the connector wrote it (ns).
     exact
         Whether ``written`` is known to the nanosecond, so that no two changes have the same.
     shared
         Whether identical changes may have its position, as rows of one record of PostgreSQL's log.
-    snapshot
-        Whether it is a row of a snapshot, and not a change of the log.
-    begins
-        Whether it belongs to a snapshot that may begin a log, and not to an incremental one.
+    snapshot, begins
+        Whether it is a row of a snapshot, and of one that may begin a log, so not an incremental one.
     """
 
     log: str
@@ -109,10 +103,10 @@ def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], E
         if op == "t":
             raise UndecodableError(_TRUNCATED)
         if op not in ("r", "c", "u", "d", "m"):
-            raise UndecodableError(f"has op '{op[:20]}', which is not one of r, c, u, d, t, m")
+            raise UndecodableError(f"has op '{op[:20]}', which is not one of r, c, u, d, t, m", op=op)
         after, before = found.get("after") if op in "rcu" else {}, found.get("before")
         if not isinstance(after, dict):
-            raise UndecodableError(f"has op '{op}' and no row after it")
+            raise UndecodableError(f"has op '{op}' and no row after it", op=op)
         if op == "d" and format.full and isinstance(before, dict):
             # The key of a table without one is among its columns.
             after = before

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.declared_types import as_declared, no_text
 from rivermeet.infra.sources.delta.rows import AGAIN, place, raw_row
 from rivermeet.infra.sources.files.parquet import CLOCKS
 from rivermeet.infra.sources.places import no_column
@@ -49,7 +49,7 @@ def _below(letters: DataFrame, schema: str, table: DeltaTable) -> DataFrame:
         F.lit(AGAIN).alias("file_rank"),
         "file",
         "modified_ms",
-        F.lit(None).cast("string").alias("member"),
+        no_text().alias("member"),
         F.lit(0).cast("bigint").alias("block"),
         place(table, order, F.lit(0), F.col("number"), text).alias("row"),
         "line",

@@ -22,13 +22,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.infra import small_frames
 from rivermeet.infra.delta.lines import open_table
-from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.declared_types import as_declared, no_text
 from rivermeet.infra.sources.delta.log import commits, locate
 from rivermeet.infra.sources.delta.table import is_list_of_files, snapshot_files
 from rivermeet.infra.sources.delta.version_range import VersionRange
@@ -102,6 +102,35 @@ def changes(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Da
     return _cast_declared(placed, table, planned, F.lit(CHANGES), F.col("version") * KINDS + kind, F.col("change"))
 
 
+def without_needless(parsed: DataFrame) -> DataFrame:
+    """Exclude old images of keys that have a new row in their version; ``parsed`` is as `to_records` gives it.
+
+    | version 5 | records |
+    |---|---|
+    | (a, 1) becomes (a, 2) | a: 2. The new image is sufficient |
+    | (a, 1) becomes (b, 1) | a: a tombstone; b: 1 |
+    | (a, 1) and (b, 2) swap their keys | a: 2; b: 1 |
+    | (a, 1) becomes (a, 0), which ``where`` excludes | a: a tombstone |
+    | (a, 1) becomes (a, "x"), which is not a record | none, and a dead letter: a is unchanged |
+    | (a, 1) is deleted, and (a, 2) inserted | a: a tombstone; a: 2. Deletes come first |
+
+    An old image is never a dead letter: if it is invalid, it was one when it was new.
+    """
+    block = F.col("sequence.block")
+    kind, version = F.pmod(block, F.lit(KINDS)), F.floor(block / KINDS)
+    is_new = (kind == NEW) & ~F.col("excluded")
+    of_key = Window.partitionBy("version_", "key")
+    there = F.max(is_new).over(of_key)
+    marked = parsed.withColumn("version_", version).withColumn("there_", there)
+    old = kind == OLD
+    return marked.withColumns(
+        {
+            "excluded": F.col("excluded") | (old & (F.col("there_") | F.isnotnull("reason"))),
+            "reason": F.when(~old, F.col("reason")),
+        }
+    ).drop("version_", "there_")
+
+
 def no_rows(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame:
     """No row, as `as_declared` gives it."""
     data = T.StructField("data", _schema(planned.path, planned.end))
@@ -155,7 +184,7 @@ def _cast_declared(
         rank.cast("int").alias("file_rank"),
         F.lit(planned.path).alias("file"),
         F.col("time").alias("modified_ms"),
-        F.lit(None).cast("string").alias("member"),
+        no_text().alias("member"),
         block.cast("bigint").alias("block"),
         _row(table, kind, F.col("at"), F.col("index"), by_content).alias("row"),
         F.col("version").alias("line"),
@@ -164,7 +193,7 @@ def _cast_declared(
             "header"
         ),
         raw_row(table, kind, "data", F.col("version"), F.col("time"), change).alias("raw"),
-        F.lit(None).cast("string").alias("malformed"),
+        no_text().alias("malformed"),
     )
     return as_declared(placed, table.schema)
 

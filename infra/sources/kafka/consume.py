@@ -29,19 +29,9 @@ if TYPE_CHECKING:
 def consume_slice(
     connection: Connection, planned: TopicSlice, name: str, patience: float = limits.PROGRESS_SECONDS
 ) -> Iterator[list[Message]]:
-    """The records of a slice, as many at a time as are available.
+    """The records of a slice, as many at a time as are available; TopicRefusedError if they cannot be read.
 
-    Parameters
-    ----------
-    name
-        The source, as ``PIPELINE.SOURCE``.
-    patience
-        Seconds to wait for progress.
-
-    Raises
-    ------
-    TopicRefusedError
-        If they cannot be read.
+    ``name`` is the source, as ``PIPELINE.SOURCE``, and ``patience`` the seconds to wait for progress.
     """
     from confluent_kafka import KafkaException, TopicPartition
 

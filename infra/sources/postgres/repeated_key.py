@@ -29,13 +29,8 @@ _OP = 3
 def find_repeated_key(landed: DataFrame, reads: Postgres, own: DataFrame | None) -> str | None:
     """A repeated key, as JSON; None if there is none.
 
-    Parameters
-    ----------
-    landed
-        Rows of an epoch, as they were read.
-    own
-        Rows of the node's own table before the epoch, by the identifying columns; None if there are none, or not
-        needed.
+    ``landed`` are the rows of an epoch as they were read, and ``own`` those of the node's own table before it, by the
+    identifying columns; None if there are none, or not needed.
     """
     texts = {at: f"c{list(reads.columns).index(name)}" for at, name in enumerate(reads.key)}
     place = [name for name in landed.columns if not name.startswith("c") or not name[1:].isdigit()]

@@ -28,14 +28,9 @@ from rivermeet.records.changelog import field_names
 
 
 def fill_unchanged(rows: DataFrame, source: Source, columns: Collection[int], own: DataFrame | None) -> DataFrame:
-    """The result of `landed_rows` without `LINEAGE`, with omitted values of these columns filled in.
+    """The result of `landed_rows`, which has `LINEAGE`, without it, and with omitted values of these columns filled in.
 
-    Parameters
-    ----------
-    rows
-        From `landed_rows`, with `LINEAGE`.
-    own
-        Rows of the node's own table before the epoch, with key and value.
+    ``own`` are the rows of the node's own table before the epoch, with key and value.
     """
     reads = source.postgres
     places = {name: at for at, name in enumerate([*reads.schema, *LINEAGE])}
