@@ -89,7 +89,9 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
         F.when(~F.col("gone"), F.col("new")).alias("value"),
         "timestamp",
         F.struct("row.file_rank", "row.block", "row.row").alias("sequence"),
-        _shown_file().alias("file"),
+        F.when(F.isnull("row.member"), F.col("row.file"))
+        .otherwise(F.concat("row.file", F.lit("!"), "row.member"))
+        .alias("file"),
         "row.line",
         F.when(may_be_dead, F.col("row.text") if kept_whole else F.substring("row.text", 1, limits.LETTER_WIDTH)).alias(
             "text"
@@ -231,8 +233,3 @@ def _record_problem(source: Source, kinds: _Kinds) -> Column:
     beyond = F.concat(F.lit("no event time: "), F.col("moment").cast("string"), F.lit(" is beyond all timestamps"))
     problems.append(F.when(F.isnull("timestamp"), beyond))
     return F.coalesce(*problems, *out_of_bounds(source, F.col("timestamp"), F.col("row.modified_ms")))
-
-
-def _shown_file() -> Column:
-    member = F.col("row.member")
-    return F.when(F.isnull(member), F.col("row.file")).otherwise(F.concat("row.file", F.lit("!"), member))

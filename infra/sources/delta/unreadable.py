@@ -55,8 +55,9 @@ def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name
     if table.changes == "append":
         removing = [commit.version for commit in here if commit.removed]
         if removing:
+            which = ", ".join(map(str, removing[:5])) + (", …" if len(removing) > 5 else "")
             return RowsRemovedError(
-                f"source '{name}' reads what is appended to table {state.path}, and version {_list_versions(removing)} "
+                f"source '{name}' reads what is appended to table {state.path}, and version {which} "
                 f"removed rows of it: an append source has no place for that. `{rebuilding(name)}` starts over with "
                 f'what the table has; declare changes="feed" to follow changes; {cure(name)}',
                 source=name,
@@ -157,10 +158,6 @@ def _off(state: TableState, start: int, known: Sequence[Commit]) -> int | None:
         if not on and (commit.added or commit.removed):
             return commit.version
     return None
-
-
-def _list_versions(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
 
 
 def rebuilding(name: str) -> str:

@@ -37,8 +37,7 @@ from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.decoding import Decoder, decoders_of
 from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
-from rivermeet.infra.sources.kafka.landing import Landing, Passed, build_rows, landing_of
-from rivermeet.infra.sources.kafka.letters import letters_again
+from rivermeet.infra.sources.kafka.landing import Landing, Passed, build_rows, landing_of, letters_again
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import (
     TopicState,

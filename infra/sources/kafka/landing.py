@@ -7,18 +7,23 @@
 | 1 | 3 | 950 | 950 | second if the records are rehashed; otherwise alone in its partition |
 
 ``block`` is the running maximum of the timestamp within the partition and the slice: without it, a year of partition 0
-would come before partition 1, and close all of its windows. Held by ``tests/infra/sources/kafka/test_reading.py``.
+would come before partition 1, and close all of its windows. Held by ``tests/infra/sources/kafka/test_reading.py`` and
+``tests/infra/sources/kafka/test_bad_records.py``.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.kafka.formats.framing import schema_id
 from rivermeet.infra.sources.kafka.decoding import Decoder
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
@@ -48,6 +53,10 @@ SCHEMA = pa.schema(
         ("problem", pa.string()),
     ]
 )
+
+
+AGAIN = -1
+"""``file_rank`` of letters: before all records that are new."""
 
 
 class Payloads(NamedTuple):
@@ -131,6 +140,7 @@ def build_rows(batches: Iterable[Sequence[Message]], planned: TopicSlice, landed
 
 
 def _payloads(messages: Sequence[Message]) -> Payloads:
+    headers = [message.headers() for message in messages]
     # By column: a million records take a dozen million calls, and nothing else.
     return Payloads(
         cast(list[int], [message.partition() for message in messages]),
@@ -138,7 +148,7 @@ def _payloads(messages: Sequence[Message]) -> Payloads:
         [message.timestamp()[1] for message in messages],
         [_bytes(message.key()) for message in messages],
         [_bytes(message.value()) for message in messages],
-        [_headers(message.headers()) for message in messages],
+        [[{"key": k, "value": v} for k, v in cast(Any, found)] if found else None for found in headers],
     )
 
 
@@ -146,11 +156,47 @@ def _bytes(payload: bytes | str | None) -> bytes | None:
     return payload.encode() if isinstance(payload, str) else payload
 
 
-def _headers(given: Any) -> list[dict[str, Any]] | None:
-    return [{"key": key, "value": value} for key, value in given] if given else None
-
-
 def _names_schema(format: Format | None) -> bool:
     """Whether payloads may begin with the id of a schema."""
     bare = (isinstance(format, Avro) and format.writer) or (isinstance(format, Protobuf) and format.descriptor)
     return isinstance(format, Objects) and not isinstance(format, OtherFormat) and not bare
+
+
+def letters_again(path: str, epochs: Sequence[int], landed: Lands) -> Iterator[pa.Table]:
+    """The dead letters of these epochs, decoded again from their stored bytes; ``path`` is their table.
+
+        epoch 1   orders/0, offset 7   {"value": "eA=="}     the value is not one JSON object …
+        epoch 4   retries epoch 1, by ``Text()``             offset 7 is a record now, and comes after all that there is
+
+    The topic may have removed them long ago. A letter is stored completely, however long, and is retried with its own
+    partition, offset, timestamp and headers.
+    """
+    table = open_table(path)
+    if table is None:
+        return
+    wanted = pc.field("epoch").isin(list(epochs)) & (pc.field("position") > 0)
+    columns = ["epoch", "file", "position", "text", "header"]
+    letters = table.to_pyarrow_dataset().to_table(columns, filter=wanted)
+    in_order = letters.sort_by([(name, "ascending") for name in ("epoch", "file", "position")])
+    before = 0
+    for batch in in_order.to_batches(1000):
+        # A letter of files that the source read before cannot be retried: it has no bytes of a record.
+        found = [kept for letter in batch.to_pylist() if (kept := _kept_payloads(letter["text"], letter["header"]))]
+        if found:
+            rows = range(before, before + len(found))
+            yield landed(AGAIN, [0] * len(found), rows, Payloads(*zip(*found, strict=True)))
+            before += len(found)
+
+
+def _kept_payloads(text: str | None, header: str | None) -> tuple[Any, ...] | None:
+    try:
+        kept, origin = json.loads(text or ""), json.loads(header or "")
+        headers = [{"key": h["key"], "value": _unpack(h.get("value"))} for h in kept.get("headers") or ()] or None
+        place = origin["partition"], origin["offset"], origin["timestamp"]
+        return *place, _unpack(kept.get("key")), _unpack(kept.get("value")), headers
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _unpack(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)

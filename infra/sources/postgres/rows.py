@@ -19,6 +19,8 @@ from pyspark.sql import functions as F
 from rivermeet.infra.sources.declared_types import declare, no_text, not_a
 from rivermeet.pipelines import Postgres
 
+OP = 3
+"""Place of ``pg_op`` among the columns that each record has."""
 LINEAGE: Mapping[str, str] = {
     "unchanged": "ARRAY<INT>",
     "earlier_key": "ARRAY<STRING>",
