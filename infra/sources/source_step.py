@@ -285,7 +285,9 @@ class SourceStep(Generic[_Range]):
             raise self.position_lost(
                 f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that it is unknown up to "
                 f"where its {self.read_word} was read: put the log back ({self.log.path}), or run "
-                f"`rivermeet rebuild {self.node.pipeline.name} --select {self.node.name}`"
+                f"`rivermeet rebuild {self.node.pipeline.name} --select {self.node.name}`",
+                source=self.name,
+                epoch=note.epoch,
             )
         last = EpochPlan.model_validate_json(body).reads
         if isinstance(last, self.ranges):

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -82,13 +82,6 @@ from rivermeet.records.changelog import as_of, unflatten
 
 if TYPE_CHECKING:
     import psycopg
-
-
-class _Published(NamedTuple):
-    """A table's number in the publication, None if that is for all tables, and the position since which it has it."""
-
-    number: int | None
-    at_least: int
 
 
 @dataclass(frozen=True)
@@ -299,12 +292,12 @@ class PostgresStep(SourceStep[WalRange]):
             self._refuse(connection, None)
             table = table_state(connection, self.reads)
             assert table is not None
-            published = self._published(connection)
+            number, at_least = self._publish(connection)
             server = server_state(connection)
             with ExitStack() as stack:
                 # Once this transaction has it, the snapshot lasts, even if the exporting connection ends.
                 with self.slot.hold():
-                    line, snapshot = self.slot.snapshot(connection, at_least=published.at_least)
+                    line, snapshot = self.slot.snapshot(connection, at_least=at_least)
                     seen = stack.enter_context(snapshot.open_connection())
                     if not {node.name for node in self._sources()} - self.positions().keys() - {self.node.name}:
                         release(line.slot)
@@ -319,7 +312,7 @@ class PostgresStep(SourceStep[WalRange]):
                 "slot": line.slot,
                 "publication": line.publication,
                 "relation": table.oid,
-                "published": published.number,
+                "published": number,
                 "known": known,
                 "start": snapshot.lsn,
                 "end": snapshot.lsn,
@@ -327,8 +320,8 @@ class PostgresStep(SourceStep[WalRange]):
             }
         )
 
-    def _published(self, connection: psycopg.Connection[Any]) -> _Published:
-        """Publish the table; refused if it is not published completely."""
+    def _publish(self, connection: psycopg.Connection[Any]) -> tuple[int | None, int]:
+        """Publish the table completely; its number, None if the publication is for all tables, and since where."""
         name, reads = self.slot.publication, self.reads
         try:
             found, altered = publish(connection, name, self._tables(), reads)
@@ -338,7 +331,7 @@ class PostgresStep(SourceStep[WalRange]):
             raise attach_source(problem, self.name, False)
         _, state = found.tables[reads.table]
         assert state is not None
-        return _Published(state.published, log_end(connection) if altered else 0)
+        return state.published, log_end(connection) if altered else 0
 
     def _refuse_altered(
         self, connection: psycopg.Connection[Any], table: TableState, known: KnownTable, line: SlotLine
