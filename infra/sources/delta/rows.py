@@ -28,7 +28,7 @@ from pyspark.sql import types as T
 
 from rivermeet.infra import small_frames
 from rivermeet.infra.delta.lines import open_table
-from rivermeet.infra.sources.declared_types import as_declared, no_text
+from rivermeet.infra.sources.declared_types import declare, no_text
 from rivermeet.infra.sources.delta.log import commits, locate
 from rivermeet.infra.sources.delta.table import is_list_of_files, snapshot_files
 from rivermeet.infra.sources.delta.version_range import VersionRange
@@ -179,42 +179,37 @@ def _cast_declared(
     """Rows in declared types, of ``data``, ``at``, ``index``, ``version`` and ``time``."""
     kind = rows.select("data.*").schema
     text = F.to_json("data", CLOCKS)
-    by_content = F.when(F.isnull("index"), text)
-    placed = rows.select(
-        rank.cast("int").alias("file_rank"),
-        F.lit(planned.path).alias("file"),
-        F.col("time").alias("modified_ms"),
-        no_text().alias("member"),
-        block.cast("bigint").alias("block"),
-        _row(table, kind, F.col("at"), F.col("index"), by_content).alias("row"),
-        F.col("version").alias("line"),
-        text.alias("text"),
-        F.to_json(F.struct("version", "time", change.alias("change"), F.lit(kind.json()).alias("schema"))).alias(
-            "header"
-        ),
-        raw_row(table, kind, "data", F.col("version"), F.col("time"), change).alias("raw"),
-        no_text().alias("malformed"),
-    )
-    return as_declared(placed, table.schema)
-
-
-def _row(table: DeltaTable, kind: T.StructType, file: Column, index: Column, text: Column) -> Column:
     order = [_field(F.col("data"), kind, name).cast(table.schema[name]) for name in table.order]
-    return place(table, order, file, index, text)
+    return declare(
+        rows,
+        table.schema,
+        raw_columns(table, kind, "data", F.col("version"), F.col("time"), change),
+        no_text(),
+        file_rank=rank.cast("int"),
+        file=F.lit(planned.path),
+        modified_ms=F.col("time"),
+        member=no_text(),
+        block=block.cast("bigint"),
+        row=place(order, F.col("at"), F.col("index"), F.when(F.isnull("index"), text)),
+        line=F.col("version"),
+        text=text,
+        header=F.to_json(F.struct("version", "time", change.alias("change"), F.lit(kind.json()).alias("schema"))),
+    )
 
 
-def place(table: DeltaTable, order: Sequence[Column], file: Column, index: Column, text: Column) -> Column:
+def place(order: Sequence[Column], file: Column, index: Column, text: Column) -> Column:
     """The place of a row within its block."""
     parts = [column.alias(f"o{i}") for i, column in enumerate(order)]
     return F.struct(*parts, file.cast("int").alias("file"), index.cast("bigint").alias("index"), text.alias("text"))
 
 
-def raw_row(table: DeltaTable, kind: T.StructType, data: str, version: Column, time: Column, change: Column) -> Column:
+def raw_columns(
+    table: DeltaTable, kind: T.StructType, data: str, version: Column, time: Column, change: Column
+) -> list[Column]:
     """The declared columns of a row, in their own types, and the columns of its commit."""
     gone = change.isin("delete", "update_preimage")
     values = [_field(F.col(data), kind, name, table.schema[name]) for name in table.value_columns]
-    columns = [*values, version.cast("bigint"), time.cast("bigint"), change, gone]
-    return F.struct(*[column.alias(f"r{i}") for i, column in enumerate(columns)])
+    return [*values, version.cast("bigint"), time.cast("bigint"), change, gone]
 
 
 def _field(data: Column, kind: T.StructType, name: str, declared: str | None = None) -> Column:
