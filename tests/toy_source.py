@@ -23,8 +23,7 @@ from rivermeet.infra.small_frames import frame_of
 from rivermeet.infra.source_range import Origin, SourceRange
 from rivermeet.infra.sources.declared_types import as_declared
 from rivermeet.infra.sources.kind import FreshnessRule, SourceContext, SourceKind
-from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.source_frames import SourceFrames
 from rivermeet.infra.sources.source_step import SourceStep
 from rivermeet.infra.sources.standing import Fresh, ReportTable, Standing
 from rivermeet.pipelines import Node
@@ -133,9 +132,7 @@ class FeedStep(SourceStep[FeedRange]):
         raw = frame_of(spark, rows, RAW).selectExpr(
             *RAW.names[:9], "struct(name AS r0, n AS r1) AS raw", "CAST(NULL AS STRING) AS malformed"
         )
-        parsed = to_records(as_declared(raw, self.source.reads.schema), self.source)
-        key = parsed["key"]
-        found = shared.keep(parsed.withColumn("partition", partition_of(key, self.node.partitions)))
+        found = shared.keep(self.records_of(as_declared(raw, self.source.reads.schema)))
         return self.finish(plan, SourceFrames(found))
 
     def standing(self) -> Standing:

@@ -23,8 +23,7 @@ from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.decoding import decoders_of
-from rivermeet.infra.sources.kafka.landing import Landing
-from rivermeet.infra.sources.kafka.records import build_rows, landing_of
+from rivermeet.infra.sources.kafka.landing import Landing, build_rows, landing_of
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice

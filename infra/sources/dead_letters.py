@@ -38,15 +38,7 @@ class OpenLetters:
 
 
 def open_letters(path: str, plans: Sequence[EpochPlan]) -> OpenLetters:
-    """The open letters of a dead-letter table; read without Spark.
-
-    Parameters
-    ----------
-    path
-        The table; there may be none.
-    plans
-        The committed plans of the source's incarnation.
-    """
+    """The open letters at ``path``, of the committed plans of the source's incarnation; read without Spark."""
     table = open_table(path)
     if table is None:
         return OpenLetters()

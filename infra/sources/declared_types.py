@@ -25,7 +25,7 @@ rules above apply at any depth of arrays, maps and structs, whose fields are mat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -53,17 +53,8 @@ def as_declared(rows: DataFrame, schema: Mapping[str, str], given: Sequence[T.Da
 
     ``instants`` are the numbers of TIMESTAMP columns whose value is an instant, and not a local time.
     It works on each group of files before their union: a union of an INT with a STRING column
-    would cast the strings, and fail the query on a bad one (test: parquet).
-
-    Parameters
-    ----------
-    given
-        Types of the rows; None: the engine determines them.
-
-    Raises
-    ------
-    ValueError
-        A struct has no field that is declared.
+    would cast the strings, and fail the query on a bad one (test: parquet). ``given`` are the types of the rows, if the
+    engine need not determine them. A struct without a declared field is a ValueError.
     """
     found = [field.dataType for field in rows.select("raw.*").schema] if given is None else given
     kinds = list(zip(found, map(kind_of, schema.values()), strict=True))
@@ -80,6 +71,25 @@ def as_declared(rows: DataFrame, schema: Mapping[str, str], given: Sequence[T.Da
             instants.append(F.when(_is_instant(raw, of), F.lit(i)))
     instant = F.array_compact(F.array(*instants)).alias("instants")
     return typed.select(*LINE_COLUMNS, "typed", instant, F.coalesce(*problems).alias("malformed"))
+
+
+def no_text() -> Column:
+    """A null: the member of a row of no archive, or the problem of a row before its types are known."""
+    return F.lit(None).cast("string")
+
+
+def declare(
+    rows: DataFrame,
+    schema: Mapping[str, str],
+    columns: Iterable[Column],
+    malformed: Column,
+    given: Sequence[T.DataType] | None = None,
+    **line: Column,
+) -> DataFrame:
+    """Rows as `as_declared` gives them; ``line`` are those of `LINE_COLUMNS` that have another name there."""
+    raw = F.struct(*[column.alias(f"r{i}") for i, column in enumerate(columns)])
+    place = [line[name].alias(name) if name in line else F.col(name) for name in LINE_COLUMNS]
+    return as_declared(rows.select(*place, raw.alias("raw"), malformed.alias("malformed")), schema, given)
 
 
 def not_a(label: str, found: Column, kind: str) -> Column:

@@ -35,13 +35,14 @@ Nearer to the end, the shift to a zone overflows and fails the query; beyond it,
 
 def check_event_time(sql: str, kind: T.DataType, declared: str | None) -> None:
     """Raise ValueError for an expression whose type is not a time, or not the declared one."""
+    found = kind.simpleString().upper()
     if not isinstance(kind, _MILLIS + _CLOCKS):
-        raise SourceError(
-            f"event time '{sql}' is {kind.simpleString().upper()}; give a TIMESTAMP, a DATE or BIGINT epoch millis"
-        )
+        says = f"event time '{sql}' is {found}; give a TIMESTAMP, a DATE or BIGINT epoch millis"
+        raise SourceError(says, timestamp=sql, type=found)
     wanted = None if declared is None else kind_of(declared)
     if wanted is not None and kind != wanted and not (isinstance(kind, _MILLIS) and isinstance(wanted, _MILLIS)):
-        raise SourceError(f"event time '{sql}' is {kind.simpleString().upper()}, and was declared {declared}; cast it")
+        says = f"event time '{sql}' is {found}, and was declared {declared}; cast it"
+        raise SourceError(says, timestamp=sql, type=found, declared=declared)
 
 
 def needs_zone(kind: T.DataType) -> bool:
@@ -54,14 +55,7 @@ def with_moment(rows: DataFrame, source: Source, own: str, zone: Column, kind: T
 
     An instant is not shifted by a zone (``OWNinstant``, if the expression is a column). Other
     expressions see its local time in the zone, like all local times, and ``OWNdoubtful`` says that their
-    result is in the repeated hour there.
-
-    Parameters
-    ----------
-    rows
-        Declared columns, and ``OWN``, a struct with ``instants`` as `as_declared` gives them.
-    kind
-        Type of the expression.
+    result is in the repeated hour there. ``rows`` have ``OWN``, a struct with ``instants`` as `as_declared` gives them.
     """
     names = list(source.reads.schema)
     used = names_in(source.timestamp)
@@ -93,11 +87,6 @@ def as_instants(source: Source, own: str, zone: Column) -> dict[str, Column]:
     """TIMESTAMP columns as instants, by name: values with an offset as they are, others in the source's zone.
 
     Null if the zone is invalid. They are for keys and values that are such a column; expressions see the local time.
-
-    Parameters
-    ----------
-    own
-        As for `with_moment`.
     """
     if source.time_zone == "UTC":
         return {}
@@ -163,14 +152,9 @@ def is_zone(zone: Column) -> Column:
 
 
 def out_of_bounds(source: Source, timestamp: Column, modified: Column) -> list[Column]:
-    """For each declared bound the reason why a time is outside, null if it is not.
+    """For each declared bound the reason why an event time is outside, null if it is not.
 
-    Parameters
-    ----------
-    timestamp
-        Event time, as returned by `event_millis`.
-    modified
-        Modification time of the record's file, or its Kafka timestamp, epoch millis.
+    ``modified`` is the modification time of the record's file, or its Kafka timestamp, in epoch millis.
     """
     problems: list[Column] = []
 

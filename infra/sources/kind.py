@@ -25,6 +25,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rivermeet.infra.source_range import SourceRange
+from rivermeet.infra.sources.standing import FreshnessRule
 from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
@@ -87,14 +88,6 @@ class SourceContext:
     def changelog(self, node: Node) -> str:
         """Location of a node's changelog."""
         return self.epochs.paths(node).changelog
-
-
-@dataclass(frozen=True)
-class FreshnessRule:
-    """A Dagster check: its name, and its sentence, with ``{seconds}`` for the pipeline's freshness."""
-
-    name: str
-    sentence: str
 
 
 @dataclass(frozen=True)

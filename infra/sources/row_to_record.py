@@ -42,13 +42,8 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
     guards the next with CASE, because Spark may move a filter but not a branch (test: expressions
     see only rows that parsed).
 
-    Parameters
-    ----------
-    partition
-        A declared column with each row's ``partition``, if it already has one.
-    absent
-        A declared column, an array: if it is not empty, the row may still turn out to be dead, so the text and the
-        column are kept.
+    ``partition`` is a declared column with each row's partition, if it already has one. ``absent`` is a declared
+    column, an array: if it is not empty, the row may still turn out to be dead, so the text and the column are kept.
     """
     # A row of a file can be read there later; rows of a topic, which may remove them, are kept completely.
     kept_whole = not source.reads.stays
@@ -94,7 +89,9 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
         F.when(~F.col("gone"), F.col("new")).alias("value"),
         "timestamp",
         F.struct("row.file_rank", "row.block", "row.row").alias("sequence"),
-        _shown_file().alias("file"),
+        F.when(F.isnull("row.member"), F.col("row.file"))
+        .otherwise(F.concat("row.file", F.lit("!"), "row.member"))
+        .alias("file"),
         "row.line",
         F.when(may_be_dead, F.col("row.text") if kept_whole else F.substring("row.text", 1, limits.LETTER_WIDTH)).alias(
             "text"
@@ -141,15 +138,14 @@ def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
                 _types_of(typed, [sql])
             except AnalysisException as error:
                 message = str(error).splitlines()[0]
-                raise SourceError(f"{what} of the source is {sql!r}: {message}") from None
+                raise SourceError(f"{what} of the source is {sql!r}: {message}", option=what, sql=sql) from None
         raise
     found = dict(zip(asked, kinds, strict=True))
     check_event_time(source.timestamp, found["timestamp"], source.timestamp_type)
     for what in ("where", "tombstone"):
         if not isinstance(found[what], T.BooleanType):
-            raise SourceError(
-                f"{what} of the source is {asked[what]!r}, of type {found[what].simpleString()}; give a BOOLEAN"
-            )
+            says = f"{what} of the source is {asked[what]!r}, of type {found[what].simpleString()}; give a BOOLEAN"
+            raise SourceError(says, option=what, sql=asked[what])
     return found
 
 
@@ -237,8 +233,3 @@ def _record_problem(source: Source, kinds: _Kinds) -> Column:
     beyond = F.concat(F.lit("no event time: "), F.col("moment").cast("string"), F.lit(" is beyond all timestamps"))
     problems.append(F.when(F.isnull("timestamp"), beyond))
     return F.coalesce(*problems, *out_of_bounds(source, F.col("timestamp"), F.col("row.modified_ms")))
-
-
-def _shown_file() -> Column:
-    member = F.col("row.member")
-    return F.when(F.isnull(member), F.col("row.file")).otherwise(F.concat("row.file", F.lit("!"), member))

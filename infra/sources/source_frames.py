@@ -10,16 +10,10 @@ from pyspark.sql import functions as F
 
 @dataclass(frozen=True)
 class SourceFrames:
-    """The parsed rows. Each is a record, dead, or excluded by the source's ``where``.
+    """The parsed rows: each is a record, dead, or excluded by the source's ``where``.
 
-    Attributes
-    ----------
-    parsed
-        ``excluded``, ``reason`` (null except for dead rows) and all columns of `records` and `dead`.
-        Persist it, as ``SourceFrames(frames.parsed.persist())``, to count and write without
-        parsing twice.
-    count
-        The number of rows; None if it is unknown before they are computed.
+    ``parsed`` has ``excluded``, ``reason`` (null except for dead rows) and all columns of `records` and `dead`. Persist
+    it to count and write without parsing twice. ``count`` is None if it is unknown before they are computed.
     """
 
     parsed: DataFrame

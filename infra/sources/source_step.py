@@ -8,20 +8,24 @@ of the node's tables, the consumed records, and the end of each epoch are the sa
 | records and some bad rows | commits both: the bad rows as dead letters, each with its reason |
 | more bad rows than ``max_bad_share`` allows | is refused; the bad rows are stored in the table ``rejected`` |
 | retried dead letters | commits the result, however many are still bad: they were accepted before |
+
+The message has the first bad rows: ``orders.csv, line 3: "x0,no,0" (column 'n': 'no' is not INT)``. Held by
+``tests/infra/sources/test_bad_input.py``.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Generic, TypeVar, cast
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.io import RETENTION, append, last_note
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.declaration import new_columns
 from rivermeet.infra.epochs.log import EpochLog
@@ -30,12 +34,20 @@ from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.dead_letters import OpenLetters, open_letters
-from rivermeet.infra.sources.rejected_rows import Read, refuse_too_many
-from rivermeet.infra.sources.source_frames import SourceFrames
-from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing
-from rivermeet.pipelines import Node, Source
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing, Unread, is_fresh
+from rivermeet.pipelines import Node, Source, limits
 
 _Range = TypeVar("_Range", bound=SourceRange)
+
+
+class TooManyBadRowsError(EpochRefusedError):
+    """An epoch has more bad rows than the source allows; its input stays unread."""
+
+    remedy = "Correct the declaration or the files, and run again; the table `rejected` has the rows."
+
+    replan = True
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,10 @@ class SourceStep(Generic[_Range]):
 
     def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
         """Whether no record has been unread for longer than that, by the clock ``now_ms``."""
+        return is_fresh(self.changed(), freshness_ms, now_ms)
+
+    def changed(self) -> Unread | None:
+        """The unread part of a table; None if it was never read."""
         raise NotImplementedError
 
     def undelivered(self) -> str:
@@ -134,9 +150,22 @@ class SourceStep(Generic[_Range]):
             code_version=self.code_version,
         )
 
-    def check(self, plan: EpochPlan) -> str | None:
-        """None: records that can no longer be read are refused when they are read."""
+    def unreadable(self, planned: _Range) -> EpochRefusedError | None:
+        """The refusal of a range that can no longer be read; None if it can."""
         return None
+
+    def refuse_unreadable(self, planned: _Range) -> None:
+        """Raise what `unreadable` returns."""
+        why = self.unreadable(planned)
+        if why is not None:
+            raise why
+
+    def check(self, plan: EpochPlan) -> str | None:
+        """Why a plan is skipped: its range is gone, and that was accepted. Otherwise reading it is refused."""
+        if not self.accept_loss or not isinstance(plan.reads, self.ranges):
+            return None
+        why = self.unreadable(cast(_Range, plan.reads))
+        return None if why is None else str(why)
 
     def has_new_columns(self, previous: CommitNote | None) -> bool:
         """Whether an epoch is due although nothing is new, because readers of the source need an added column."""
@@ -158,10 +187,9 @@ class SourceStep(Generic[_Range]):
         ----------
         parsed
             Cached, so that it is computed once.
-        dead
-            How many rows are dead; None: they are counted here.
-        not_rows
-            Dead letters that do not count as bad rows, such as whole files.
+        dead, not_rows
+            How many rows are dead (None: they are counted here), and how many of them, such as whole files, do not
+            count as bad rows.
         rows
             The records, if they are not those of ``parsed``.
         counted
@@ -172,12 +200,10 @@ class SourceStep(Generic[_Range]):
         letters = parsed.dead
 
         def accept(good: int, sides: Mapping[str, int]) -> None:
-            share, bad = self.source.max_bad_share, sides["dead_letter"] - not_rows
+            bad = sides["dead_letter"] - not_rows
             # Retried letters are known.
-            if bad > share * (bad + good) and not plan.retries:
-                read = Read(self.within(plan), self.unit, self.cure)
-                counts = (bad, bad + good, sides["dead_letter"])
-                refuse_too_many(self.name, letters, self.rejected, plan, counts, share, read)
+            if bad > self.source.max_bad_share * (bad + good) and not plan.retries:
+                self._refuse_too_many(plan, letters, sides["dead_letter"], bad, bad + good)
 
         return StepFrames(
             parsed.records if rows is None else rows,
@@ -188,9 +214,29 @@ class SourceStep(Generic[_Range]):
             counted=counted or {},
         )
 
+    def _refuse_too_many(self, plan: EpochPlan, letters: DataFrame, count: int, bad: int, rows: int) -> None:
+        """Keep all letters of the epoch in the table ``rejected``, and show the first ones."""
+        app_id = f"{plan.pipeline}/{plan.node}/rejected/{plan.incarnation}"
+        kept = letters.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
+        append(kept, self.rejected, app_id, plan.epoch, properties=RETENTION, replace=True)
+        first = letters.orderBy("file", "position").limit(limits.SHOWN_ROWS).collect()
+        shown = "; ".join(_show_row(row, self.unit) for row in first)
+        raise TooManyBadRowsError(
+            f"source '{self.name}': {bad} of {rows} rows in {self.within(plan)} are no records, more than "
+            f"max_bad_share={self.source.max_bad_share}; nothing was loaded: {self.cure}. "
+            f"{'The first' if count > len(first) else 'They are'}: {shown}. All are kept in {self.rejected}",
+            source=self.name,
+            table=self.rejected,
+        )
+
     def within(self, plan: EpochPlan) -> str:
         """Words of a message for what contains the rows of an epoch."""
-        return plan.reads.described if plan.reads is not None else self.name
+        return self.source.reads.named
+
+    def records_of(self, rows: DataFrame) -> DataFrame:
+        """Declared rows as `to_records` gives them, with their partitions."""
+        parsed = to_records(rows, self.source)
+        return parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
 
     @property
     def source(self) -> Source:
@@ -239,7 +285,9 @@ class SourceStep(Generic[_Range]):
             raise self.position_lost(
                 f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that it is unknown up to "
                 f"where its {self.read_word} was read: put the log back ({self.log.path}), or run "
-                f"`rivermeet rebuild {self.node.pipeline.name} --select {self.node.name}`"
+                f"`rivermeet rebuild {self.node.pipeline.name} --select {self.node.name}`",
+                source=self.name,
+                epoch=note.epoch,
             )
         last = EpochPlan.model_validate_json(body).reads
         if isinstance(last, self.ranges):
@@ -266,3 +314,11 @@ class SourceStep(Generic[_Range]):
         plans = self.log.lines(self.node.name, "plan", since - 1)
         committed = [body for epoch, body in plans.items() if epoch <= upto and epoch not in refused]
         return SourceHistory([EpochPlan.model_validate_json(body) for body in committed], self.dead_letters)
+
+
+def _show_row(row: Row, unit: str) -> str:
+    if row.text is None:
+        return f"{row.file} ({row.reason})"
+    place = f"{unit} {row.line}" if row.line is not None else f"bad row {row.position}"
+    text = row.text if len(row.text) <= limits.MESSAGE_WIDTH else f"{row.text[: limits.MESSAGE_WIDTH]}…"
+    return f"{row.file}, {place}: {json.dumps(text, ensure_ascii=False)} ({row.reason})"

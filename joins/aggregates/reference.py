@@ -1,7 +1,7 @@
 """Aggregates record by record: a table by another key, and a stream by key and window.
 
     table       a record leaves its old group and joins its new one: a row for each of the two, or one if they are one
-    windowed    a record goes into every window that it lies in and that still takes records
+    windowed    a record goes into every window that contains it and still takes records
     sliding     windows of records at most `difference` apart, made by the records themselves (KIP-450)
 
 State is what the rules speak of: the table, and per window the records in it. Values are computed afresh from those.
@@ -108,7 +108,7 @@ class Windowed:
         ] or no_row(x, "closed", stream_time=stream_time)
 
     def last_end(self, time: int) -> int:
-        """End of the last window that a record at `time` lies in."""
+        """End of the last window that contains a record at `time`."""
         raise NotImplementedError
 
     def put(self, x: Record) -> Iterable[tuple[Any, int, int]]:
@@ -136,7 +136,7 @@ class TimeWindowed(Windowed):
 
 @dataclass(kw_only=True)
 class SlidingWindowed(Windowed):
-    """Windows [start, start + difference], the end included here and one more in their key."""
+    """Windows [start, start + difference], the end included here, and one higher in their key."""
 
     difference: int
     records: list[Record] = field(default_factory=list)

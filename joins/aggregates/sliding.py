@@ -5,12 +5,12 @@ Two kinds of window of length ``difference``, both ends included, are there for 
 - its left one, ``[t - difference, t]``, from the record on;
 - its right one, ``[t + 1, t + 1 + difference]``, from when it holds a record.
 
-Windows with the same start are one. A record gives a row for every window that it lies in, and for its own right one
+Windows with the same start are one. A record gives a row for every window that contains it, and for its own right one
 if that is there by it. ``window_end`` in the key is ``start + difference + 1``: excluded, as everywhere. Starts before
 0 are cut to 0, with the end at ``difference``. difference = 10, count:
 
     a @20     (10-20) 1
-    a @25     (15-25) 2, (21-31) 1                    21: right of 20, now that 25 lies in it
+    a @25     (15-25) 2, (21-31) 1                    21: right of 20, which now contains 25
     a @22     (12-22) 2, (15-25) 3, (21-31) 2, (23-33) 1
 
 A window is looked at over all records from 1 ms before it to its end: the first of them is the one whose right window
@@ -33,7 +33,7 @@ WINDOW = ("partition", "key", "window_start")
 
 
 def in_sliding_windows(records: DataFrame) -> DataFrame:
-    """Records once per window that they lie in or make, with ``window_start``, ``window_end`` and ``shown``.
+    """Records once per window that they are in or create, with ``window_start``, ``window_end`` and ``shown``.
 
     ``arguments`` is NULL where the record only makes the window; ``shown``: whether it gives a row.
     """

@@ -14,7 +14,7 @@ A group's value after a change is that of the versions of its rows that are vali
 cannot be subtracted from, and a sum of DOUBLE does not come back. Changes of a group are numbered from 0; a version is
 valid from its own number to that of the change that ends it, and falls into at most two aligned blocks of
 1, 2, 4, … numbers each. So a group with n changes is aggregated over n log n blocks, and each change asks for the
-log n blocks that it lies in. Rows that the epoch does not touch are one block of their own (level -1).
+log n blocks that contain it. Rows that the epoch does not touch form a separate block (level -1).
 
 Source: wiki page "Early joins" (KTable aggregate), KIP-914, released Kafka Streams (KTable.groupBy); a row that
 stays in its group gives one row, as in 3.5 and newer. Held by ``tests/joins/aggregates/test_table_aggregate.py``.
@@ -131,7 +131,7 @@ def _block(level: Column, block: Column) -> Column:
 
 
 def _blocks_within() -> Column:
-    """The largest aligned blocks that ``at`` (included) to ``until`` (excluded) is made of."""
+    """The largest aligned blocks that cover ``at`` (included) to ``until`` (excluded)."""
 
     def of_level(level: Column) -> Column:
         # In numbers of 2^level changes: what is left of the range between its first and last whole blocks.
@@ -150,6 +150,6 @@ def _blocks_within() -> Column:
 
 
 def _blocks_around() -> Column:
-    """The blocks that the change lies in, one of each size, and that of the untouched rows."""
+    """The blocks that contain the change, one of each size, and that of the untouched rows."""
     of_level = F.transform("levels", lambda level: _block(level, F.call_function("shiftright", F.col("at"), level)))
     return F.concat(F.array(_block(F.lit(-1), F.lit(0).cast("bigint"))), of_level)

@@ -43,7 +43,7 @@ def of_row(operation: Aggregate, met: Met, replayed: Replay) -> list[Reason]:
 
 
 def of_absence(operation: Aggregate, key: Key, replayed: Replay) -> list[Reason]:
-    """Why the group has no row."""
+    """Why there is no row of the group."""
     name = operation.input.name
     if isinstance(operation, TableAggregate):
         by = ", ".join(f"`{column.sql}`" for column in operation.key.values())

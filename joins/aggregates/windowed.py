@@ -1,4 +1,4 @@
-"""stream → windowed table: each record updates every window of its key that it lies in, one row per window.
+"""stream → windowed table: each record updates every window of its key that contains it, one row per window.
 
 - A record without a key or a value is skipped, and does not advance stream time. One that has only no key goes to
   the late table.
@@ -6,7 +6,7 @@
   is late for all its windows goes to the late table.
 - A row's key is the record's with ``window_start`` and ``window_end`` (ms, the end excluded). Its timestamp is the
   highest of the window's records so far. The rows of one record are in order of ``window_start``.
-- Windows start at 0 and at every multiple of ``advance``; a record before 1970 lies in none, and goes to the late
+- Windows start at 0 and at every multiple of ``advance``; a record before 1970 is in none, and goes to the late
   table.
 
 size = 10, advance = 5, grace = 0, count:
@@ -16,7 +16,7 @@ size = 10, advance = 5, grace = 0, count:
     a @8      (a, 5-15) 3 @12                          0-10 is closed
     a @3      nothing: late
 
-Windows that are open now were open at every earlier record, so that the state is the records that lie in one.
+Windows that are open now were open at every earlier record, so the state is the records inside one.
 Sliding windows are placed by ``joins/aggregates/sliding.py``; all else is the same.
 
 Source: wiki page "Early joins" (windowed aggregate), KIP-328 (grace), released Kafka Streams. Held by
@@ -52,7 +52,7 @@ def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
     taken = new.where(~closed).drop("json").unionByName(_open(join, inputs))
     sliding = isinstance(join.windows, SlidingWindows)
     placed = in_sliding_windows(inputs.keep(taken)) if sliding else _in_time_windows(taken)
-    # A window that is closed at a record stays closed: what it held matters no more.
+    # A window that is closed at a record stays closed: its content no longer matters.
     known = F.coalesce(F.col("reached"), stream_time_at_start(inputs))
     within = placed.where(F.col("window_end") + F.col("window_grace") > known)
     history = Window.partitionBy("partition", "key", "window_start").orderBy(F.col("order").asc_nulls_first(), "offset")
@@ -123,7 +123,7 @@ def _open(join: WindowedAggregate, inputs: EpochInputs) -> DataFrame:
 
 
 def _last_start() -> Column:
-    """Start of the last window that a record lies in."""
+    """Start of the last window that contains a record."""
     return F.col("timestamp") - F.pmod(F.col("timestamp"), F.col("window_advance"))
 
 

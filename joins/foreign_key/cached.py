@@ -1,7 +1,7 @@
 """The cache of a foreign-key join's tables, as Kafka Streams commits it (profiles "kafka-4" and "0.10.2").
 
 A change of a cached side waits for the commit: one per key, the last, in the order of the last writes. A commit emits
-first the right changes, then the left ones, each from what the last commit left to what is there now; the other side
+first the right changes, then the left ones, each from the state of the last commit to the current one; the other side
 is looked up as it is now. So a fan-out meets the left rows of the last commit, and of those only the ones whose value
 is still the same. A right key that was absent and is absent again is not emitted. One commit each:
 
@@ -11,11 +11,11 @@ is still the same. A right key that was absent and is absent again is not emitte
 
 In an inner join this loses the tombstone of a row whose right row is deleted in the commit that changes the left row.
 The trigger of a row is the last record of the commit. A versioned side has no cache: its changes are emitted at once.
-A ``materialized`` result is cached too: what it was emitted before the commit goes first, the last row per key; a
+A ``materialized`` result is cached too: what was emitted before the commit comes first, the last row per key; a
 tombstone is kept back where no row is.
 
-Expressed as order: a change that waits stands at (commit, 1, side, place), a record that is only looked up at (commit,
-0, 0, place), and the join is the one without a cache.
+Expressed as order: a change that waits is placed at (commit, 1, side, place), one that is only looked up at
+(commit, 0, 0, place), and the join is the one without a cache.
 
 Source: released Kafka Streams 4.x and 3.0 (record caches; recorded answers). Held by
 ``tests/joins/foreign_key/test_recorded.py``.
@@ -51,7 +51,7 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     if not waits:
         standing = lefts.standing
     elif join.semantics == "0.10.2":
-        # Its subscriptions show what is stale: they are met by the rows as they are now.
+        # Its subscriptions show which answers are stale: they meet the current rows.
         standing = timeline(lefts_before, changes, "left", inputs).standing
     else:
         fresh = _fresh(lefts.versions, changes)

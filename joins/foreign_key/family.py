@@ -1,4 +1,4 @@
-"""table ⋈ table on a foreign key, registered: what is made for it, and where."""
+"""table ⋈ table on a foreign key, as a registered family."""
 
 from __future__ import annotations
 

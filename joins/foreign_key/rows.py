@@ -1,6 +1,6 @@
 """What every profile of the foreign-key join shares: its two sides in time, and the fan-out of a right change.
 
-A right change is answered for every left row that stands at its key: with joined rows, or where it is a deletion with
+A right change is answered for every left row that points to its key: with joined rows, or where it is a deletion with
 tombstones (inner) or left-null rows (left). The left rows that it meets are those whose interval contains its place
 in the order; they are emitted in the order of their keys. A row's ``left_hash`` is the hash of the left value that it
 was made for.
@@ -29,7 +29,7 @@ from rivermeet.pipelines import ForeignKeyJoin
 
 @dataclass(frozen=True)
 class Sides:
-    """Both sides in time. Where a change waits for a commit, it stands where that emits it.
+    """Both sides in time. A change that waits for a commit is placed where the commit emits it.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""One-to-many, registered: what is made for it, and where."""
+"""One-to-many, as a registered family."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ A tombstone is only emitted where there is a row:
     right b0 {a1}@6        ((a0, b0), null)@6, and no row of (a1, b0): a1 is not there
     left  a1 B@2           ((a1, b0), B)@2: a left change has its own timestamp
 
-A row lies in the partition of its left row. A cache emits the net change per key and commit.
+A row is in the partition of its left row. A cache emits the net change per key and commit.
 
 Source: KIP-213, the original proposal (one-to-many join). Held by ``tests/joins/one_to_many/test_one_to_many.py``.
 """

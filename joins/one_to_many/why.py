@@ -1,6 +1,6 @@
 """One-to-many: a row is one left record and one right record that refers to it, under both keys.
 
-    left  a0 A      no row: nobody refers to a0
+    left  a0 A      no row: no right record refers to a0
     right b0 {a0}   row (a0, b0)
     right b0 {a1}   tombstone of (a0, b0): its reference moved from a0 to a1
     left  a0 NULL   nothing more of (a0, b0)
@@ -20,7 +20,7 @@ from rivermeet.pipelines import OneToManyJoin
 
 
 def reads(join: OneToManyJoin, key: Key, trigger: Found | None) -> Mapping[str, Key]:
-    """The left and the right key that a row's is made of."""
+    """The left and the right key within a row's key."""
     values, count = list(key.values()), len(join.left.key)
     parts = {"left": (join.left, values[:count]), "right": (join.right, values[count:])}
     return {side: dict(zip(node.key, own, strict=True)) for side, (node, own) in parts.items()}

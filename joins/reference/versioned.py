@@ -24,14 +24,14 @@ BEGINNING = -(2**63)  # observed time of a table that has seen nothing
 
 @dataclass(frozen=True)
 class Change:
-    """What a put did. Only the latest version of a key counts for who joins tables."""
+    """What a put did. Joins of tables see only the latest version of a key."""
 
     kept: bool = True
     latest: bool = True
 
     @property
     def rule(self) -> str | None:
-        """Why who joins tables does not see it, of `RULES`; None where it does."""
+        """The rule of `RULES` by which a join of tables does not see it; None if it does."""
         return None if self.latest else "not-latest" if self.kept else "expired"
 
 

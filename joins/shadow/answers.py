@@ -154,7 +154,7 @@ def shape_differences(differences: DataFrame) -> DataFrame:
     -------
     DataFrame
         ``kind``, ``cause``, ``key`` (JSON), ``copies``; ``ours`` and ``theirs``, the rows; ``left`` and ``right``, the
-        input records that stand behind them; ``joined_left`` and ``joined_right``, those that the application's row
+        input records behind them; ``joined_left`` and ``joined_right``, those that the application's row
         joins, where they are others.
     """
     inputs = [

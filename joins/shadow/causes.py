@@ -1,4 +1,4 @@
-"""Causes of differences in words, and which of them are no loss.
+"""Causes of differences in words, and which of them are harmless.
 
 A difference is explained where another order of the records of *different* topics gives it, an order that keeps each
 topic's own one: Kafka orders records within a partition alone, and the interleaving of topics by timestamp is best
@@ -11,7 +11,7 @@ lacks a row, has one that should have gone, or has one that no records give.
   loss nevertheless.
 - Look-ups: which version of the table a record sees depends on the order. A row that is not there is a loss.
 
-The rule of each cause stands in the module that decides it: ``joins/shadow/rows.py`` for any family, ``shadow.py`` in a
+The rule of each cause is in the module that decides it: ``joins/shadow/rows.py`` for any family, ``shadow.py`` in a
 family's folder for its own. Held by ``tests/joins/shadow``.
 """
 
@@ -34,7 +34,7 @@ class Cause:
     sentence
         What is wrong, in words.
     explained
-        Whether it is no loss: the freedom of interleaving explains it, or it is not compared.
+        Whether it is harmless: the freedom of interleaving explains it, or it is not compared.
     """
 
     id: str

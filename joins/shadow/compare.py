@@ -2,7 +2,7 @@
 
 A family without one is compared by its rows alone (``joins/shadow/rows.py``).
 
-Where the application has read records that we have not, any row of its output may come of them:
+Where the application has read records that we have not, any row of its output may come from them:
 
 | difference | cause |
 |---|---|
@@ -29,7 +29,7 @@ PROFILE = "kafka-4"
 
 
 def profile_of(operation: Operation) -> str:
-    """The profile that an operation is compared by: `PROFILE`, or its own where the family has no such one."""
+    """The profile that an operation is compared by: `PROFILE`, or its own if the family lacks that one."""
     return PROFILE if PROFILE in family_of(operation).operators else operation.semantics
 
 

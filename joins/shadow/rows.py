@@ -1,4 +1,4 @@
-"""What is no join of two inputs: rows are compared, and causes are known as far as our own rows show them.
+"""Operations that do not join two inputs: rows are compared; causes are known as far as our own rows show them.
 
 | cause | rule, the first that holds |
 |---|---|

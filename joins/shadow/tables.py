@@ -1,18 +1,18 @@
-"""Joins of tables: which records the application's last row of a key was made of, and which stand now.
+"""Joins of tables: which records the application's last row of a key came from, and which are current.
 
 The last row of a key is a function of the last record of each side, whatever order they came in. So each difference is
 a loss, and what it was made of shows whose answer is missing. All versions of a key's left record are joined with all
 versions of its right one, as the operator joins them; the newest pair that gives the application's value is it.
 
     left   o1 {fk c, n 1}, o1 {fk c, n 2}        right  c {eur 5}, c null          ours: no row
-    theirs o1 {n 1, eur 5}                       made of o1's first record and c's first: stale_foreign_key
+    theirs o1 {n 1, eur 5}                       from o1's first record and c's first: stale_foreign_key
 
 | cause | rule, the first that holds |
 |---|---|
 | unread | the record that triggers our last row was not read by the application |
 | lost_row | ours has a row, the application none |
 | unknown_value | no version of left and right gives the application's value |
-| stale_right, or the family's own | the right record that it joins was replaced; the left row stands and points there |
+| stale_right, or the family's own | its right record was replaced; the left row is current and points there |
 | stale_left | the left row was deleted, or points elsewhere, or is all that was replaced |
 
 Held by ``tests/joins/shadow/test_tables.py`` and ``tests/assets/shadow/test_tables.py``, and with a real application by
@@ -40,7 +40,7 @@ def compare_tables(join: Join, answers: Answers, foreign_key: Mapping[str, str] 
     foreign_key
         Right key column to an expression over the left record; None where both tables share the key.
     stale_right
-        Cause of a row that joins a replaced right row, and whose left row stands.
+        Cause of a row that joins a replaced right row, and whose left row is current.
     """
     by_key = answers.keep(fold_answers(answers))
     bad = answers.keep(by_key.where(~F.col("equal")).drop("equal", "otherwise"))

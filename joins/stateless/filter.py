@@ -10,7 +10,7 @@ has a row in the result, and else nothing. ``n > 1``:
     a NULL        nothing: the result has no row of it
 
 A versioned table's records may be older than the row they follow, so that what they end is not known from the order:
-each one that does not pass is a tombstone. A table's record without a key is no row and left out.
+each one that does not pass is a tombstone. A table's record without a key is not a row, and is left out.
 
 Source: released Kafka Streams 4.x, ``KStream.filter`` and ``KTable.filter``; a plain table's needless tombstones, which
 Kafka leaves out where the old value is sent along, are always left out. Held by

@@ -5,7 +5,7 @@
     left  c {n: 3} @9      c {n: 3}
     right - NULL   @9      - NULL
 
-Source: released Kafka Streams 4.x, ``KStream.merge``, which gives no order between its inputs; ours is that of
+Source: released Kafka Streams 4.x, ``KStream.merge``, which defines no order between its inputs; ours is that of
 ``joins/order.py``. Held by ``tests/joins/stateless/test_stateless.py``.
 """
 

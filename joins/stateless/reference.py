@@ -7,7 +7,7 @@
     to_table              records with a key
     merge, to_stream      each record as it is
 
-Source: as for the operators beside this file. Held by ``tests/testing/test_driver.py``.
+Source: as for the operators in this folder. Held by ``tests/testing/test_driver.py``.
 """
 
 from collections.abc import Callable

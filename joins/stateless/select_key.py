@@ -1,14 +1,14 @@
 """select_key: a stream's records under another key, in the partition of that key.
 
 ``key`` gives each key column as SQL over the record's key and value columns, cast to its type. A key with any
-column is null is null, and its record lies in partition 0. ``{"place": expr("city", "STRING")}``:
+column is null is null, and its record is in partition 0. ``{"place": expr("city", "STRING")}``:
 
     o1 {city: Rome}      Rome {city: Rome}      partition of Rome
     o2 {city: Oslo}      Oslo {city: Oslo}      partition of Oslo
     o3 {city: NULL}      -    {city: NULL}      partition 0
     o4 NULL              -    NULL              partition 0
 
-Records of several partitions meet in one: there they stand in the processing order of their epoch. The partition is
+Records of several partitions meet in one: there they are in the processing order of their epoch. The partition is
 that which sources give the same key (``infra/sources/source_frames.py``), so that both can be joined.
 
 Source: released Kafka Streams 4.x, ``KStream.selectKey`` with ``repartition``. Held by

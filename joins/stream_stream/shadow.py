@@ -10,7 +10,7 @@ on how far the one topic ran ahead of the other. In the order of our epochs it m
 | missing | rule, the first that holds |
 |---|---|
 | unread | the record that triggers our row was not read by the application |
-| late_record | a record of the row lies R or more behind the newest one before it in its own topic |
+| late_record | a record of the row is R or more behind the newest one before it in its own topic |
 | ran_ahead | a pair, and the topic of one record goes on to its timestamp + R or more: read ahead, it is forgotten |
 | kept_longer | a row without a partner, and the application has a pair of the record |
 | still_waiting | a row without a partner, not older than those of its side and partition that both have |
@@ -154,7 +154,7 @@ def _extra(
         {
             "pairs": _is_pair(),
             "unknown": F.col("left_offset").isNull() & F.col("right_offset").isNull(),
-            # The partner that it has in ours is shown beside a record that has none in theirs.
+            # The partner in our output is shown next to a record that has none in theirs.
             "left_offset": F.coalesce("left_offset", "pair.left_offset"),
             "right_offset": F.coalesce("right_offset", "pair.right_offset"),
         }
@@ -224,7 +224,7 @@ def _released(by_row: DataFrame) -> DataFrame:
 def _made_of(join: StreamStreamJoin, extra: DataFrame, sides: dict[str, DataFrame]) -> DataFrame:
     """By row of the application (key, value, timestamp) the newest records that give it.
 
-    A pair has the later timestamp of both, so that one of its records lies at the row's.
+    A pair has the later timestamp of both, so one of its records has the row's.
     """
     wanted = extra.select("key", "value", "timestamp").distinct()
     times = wanted.select("key", "timestamp").distinct()
@@ -268,7 +268,7 @@ def _made_of(join: StreamStreamJoin, extra: DataFrame, sides: dict[str, DataFram
 
 
 def _meets(behind: int, ahead: int) -> Column:
-    """Whether the other record lies in the window, and is not the later one."""
+    """Whether the other record is in the window, and is not the later one."""
     apart = F.col("at_time") - F.col("timestamp")
     return apart.between(-behind, ahead) & (apart <= 0)
 

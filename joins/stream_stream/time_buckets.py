@@ -32,5 +32,5 @@ def lies_in(timestamp: Column, width: Column) -> Column:
 
 
 def touched_buckets(earliest: Column, latest: Column, width: Column) -> Column:
-    """ARRAY of the buckets that lie between two times, both included: one or two."""
+    """ARRAY of the buckets between two times, both included: one or two."""
     return F.array_distinct(F.array(lies_in(earliest, width), lies_in(latest, width)))

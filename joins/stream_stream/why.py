@@ -27,7 +27,7 @@ def reads(join: StreamStreamJoin, key: Key, trigger: Found | None) -> Mapping[st
 
 
 def of_row(join: StreamStreamJoin, met: Met, replayed: Replay) -> list[Reason]:
-    """Of a row with one record, why it has no partner."""
+    """Why the record of a row has no partner."""
     alone = met.left or met.right
     if alone is None or None not in (met.left, met.right):
         return []
@@ -73,7 +73,7 @@ def _without_row(join: StreamStreamJoin, one: Found, replayed: Replay) -> list[R
 
 
 def _partners(join: StreamStreamJoin, one: Found, replayed: Replay) -> list[Reason]:
-    """Why no record of the other side is the partner of one that has none: the nearest of its key."""
+    """Why a record has no partner on the other side, shown by the nearest record of its key."""
     assert one.key is not None
     side = _other(one.side)
     name = join.inputs[side].name
@@ -106,7 +106,7 @@ def _outside(join: StreamStreamJoin, one: Found, others: Sequence[Found]) -> Rea
 
 
 def beyond(join: StreamStreamJoin, one: Found, other: Found) -> int:
-    """How far (ms) two records are beyond the window; 0 where they lie in it."""
+    """How far (ms) two records are beyond the window; 0 within it."""
     left, right = (one, other) if one.side == "left" else (other, one)
     apart = right.timestamp - left.timestamp
     return max(apart - join.window.after, -join.window.before - apart, 0)

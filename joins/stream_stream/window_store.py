@@ -138,7 +138,7 @@ def pairs(
     everything = asked.select(*columns, *bounds, *extra, "left", "right")
     if memory is not None:
         everything = everything.unionByName(_stored(join, inputs, store, memory), allowMissingColumns=True)
-    # With the record's own time in reach: a window cut at 0 may find what lies outside it, and a record meets itself.
+    # With the record's own time in reach: a window cut at 0 may find records outside it, and a record meets itself.
     before, after = (F.greatest(bound, F.lit(0)) for bound in bounds)
     bucket, time = width(before + after), F.col("timestamp")
     lefts = everything.where(F.col("side") == LEFT)

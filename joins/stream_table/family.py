@@ -1,4 +1,4 @@
-"""stream ⋈ table, registered: what is made for it, and where."""
+"""stream ⋈ table, as a registered family."""
 
 from __future__ import annotations
 

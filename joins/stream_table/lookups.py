@@ -39,7 +39,7 @@ def at_once(records: DataFrame) -> DataFrame:
 
 
 def look_up(lookups: DataFrame, inputs: EpochInputs) -> DataFrame:
-    """Look-ups with ``right``: the table's record as of their place in the order; NULL where it has none."""
+    """Look-ups with ``right``: the table's record as of their place in the order; NULL if it has none."""
     before = with_record(before_the_epoch(inputs.table("right", "before"), inputs), "right")
     updates = with_record(inputs.right.where(F.col("key").isNotNull()), "right")
     asking = lookups.withColumn("asked", F.col("mapped"))
@@ -57,7 +57,7 @@ def rows_of(
     timed
         Frames whose highest timestamp is stream time.
     without
-        Records that give nothing, as they have no key to look up.
+        Records without a row, because they have no key to look up.
     """
     rows = found.select(
         "key",

@@ -24,7 +24,7 @@ OFFERED = {"3.1": ("inner", "left"), "kafka-4": ("inner", "left"), "0.10.2": ("i
 
 
 class StreamTableJoin:
-    """Left is the stream, right the table; both co-partitioned, here as one partition."""
+    """Left is the stream, right the table; both co-partitioned, here with one partition."""
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ def compare(join: LookUp, answers: Answers) -> Compared:
         .withColumnRenamed("row", "m")
         .join(extra.where(of_x).select(*known).withColumnRenamed("row", "e"), [*_X], "full_outer")
     )
-    # What comes of no stream record is of one side alone.
+    # A row without a stream record is of one side alone.
     alone = (
         missing.where(~of_x)
         .select(*known)

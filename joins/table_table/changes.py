@@ -85,7 +85,7 @@ def input_caches(join: TableTableJoin) -> tuple[int, ...]:
 
 
 def _states(cached: Collection[int]) -> dict[str, Column]:
-    """Columns of both sides' states, in the order in which one is made of another."""
+    """Columns of both sides' states, in the order in which they depend on each other."""
     states: dict[str, Column] = {}
     for at, side in SIDES:
         mine, seen = F.col("side") == at, _seen(F.col(f"{side}_put"))

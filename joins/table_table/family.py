@@ -1,4 +1,4 @@
-"""table ⋈ table on the key, registered: what is made for it, and where."""
+"""table ⋈ table on the key, as a registered family."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class TableTableJoin:
             return old is not None and self._row(x.side, old.value, other) is not None
         if self.how == "left" and x.side == "right":
             return False
-        # Only where nobody is on the other side does Kafka Streams look at the old value.
+        # Kafka Streams looks at the old value only if the other side is empty.
         return other is not None or (self.how != "inner" and old is not None)
 
 

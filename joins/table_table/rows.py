@@ -97,6 +97,6 @@ def flush_caches(join: TableTableJoin, inputs: EpochInputs, rows: DataFrame) -> 
 
 
 def result(join: TableTableJoin, rows: DataFrame) -> EpochFrames:
-    """Columns of `EpochFrames`, the value made of both records."""
+    """Columns of `EpochFrames`, the value from both records."""
     value = F.when(F.col("live"), joined_value(join.select))
     return EpochFrames(rows.withColumn("value", value).drop("left", "right", "live", "was", "phase", "commit"))

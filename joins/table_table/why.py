@@ -36,7 +36,7 @@ def of_row(join: TableTableJoin, met: Met, replayed: Replay) -> list[Reason]:
 
 
 def of_absence(join: TableTableJoin, key: Key, replayed: Replay) -> list[Reason]:
-    """Which sides that it needs have no row now."""
+    """Which of the required sides have no row now."""
     found: list[Reason] = []
     for side, own in reads(join, key, None).items():
         needed = join.how != "left" or side == "left"

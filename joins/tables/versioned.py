@@ -8,7 +8,7 @@ With x a put, O the highest timestamp put so far under any key of the partition,
 - A look-up at t sees the version with the highest start <= t. The latest is seen for ever, an older one only while
   ``t >= O - h``.
 - Kafka's slip: a delete at the very timestamp of the latest value takes the whole version away, itself included, where
-  what lies below it was a tombstone (or nothing) already when the value came.
+  what is below it was already a tombstone (or nothing) when the value came.
 
 h = 5 ms:
 
@@ -18,7 +18,7 @@ h = 5 ms:
     delete @12     latest; a look-up at 11 still sees a, one at 12 nothing
 
 Without the slip a key's latest start is a running maximum. The slip undoes a run of puts at one timestamp, between
-which nothing else of the key can start later than what lies below them: were the run left out, the maximum would be
+which nothing else of the key can start later than what is below them: without the run, the maximum would be
 the same. So the slips alone are found by a fold over the key's puts, and only for keys where one is possible; all
 else is windows over puts that no slip undid.
 
@@ -137,7 +137,7 @@ def with_slips(puts: DataFrame, inputs: EpochInputs) -> DataFrame:
 def _slips(puts: Column) -> Column:
     """Offsets of the deletes that leave no trace, among a key's puts in order.
 
-    ``latest``: where the latest value starts, NULL where there is none; ``end``: where the past before it ends.
+    ``latest``: where the latest value starts, NULL if there is none; ``end``: where the past before it ends.
     """
     nothing = F.lit(None).cast("bigint")
     start = F.struct(nothing.alias("latest"), nothing.alias("end"), F.array().cast("array<bigint>").alias("slips"))
@@ -215,5 +215,5 @@ def _from_the_past(asks: DataFrame, versions: DataFrame) -> DataFrame:
 
 
 def _start() -> Column:
-    """Versions by their start; of equal ones the last put stands."""
+    """Versions by their start; of equal ones the last put remains."""
     return F.struct(F.col("timestamp"), F.col("order").isNotNull().alias("now"), F.col("order"), F.col("offset"))

@@ -60,12 +60,12 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Made:
-    """What a row was made of.
+    """The records of a row.
 
     Attributes
     ----------
     parts
-        Side to its record; None where the side had none.
+        Side to its record; None if the side had none.
     says
         Sentences: why a side is empty, or why the row ended.
     asked

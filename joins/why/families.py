@@ -1,6 +1,6 @@
 """What made a row, and why there is none: a family's reference replayed, in the words of its ``why`` module.
 
-reference    row (k, x) by rule "no-right", left k at 3        for each row the rule, and what it was made of
+reference    row (k, x) by rule "no-right", left k at 3        for each row the rule, and its records
 words        "it points to g: 'planes' has no record of g"     for each rule a sentence, from the records there are
 """
 
@@ -23,7 +23,7 @@ NOT_SURE = "not sure: replayed by themselves, the records of its key give no suc
 
 @dataclass(frozen=True)
 class Met:
-    """What a row was made of, and by which rule of `joins.reference.records.RULES`.
+    """The records of a row, and its rule of `joins.reference.records.RULES`.
 
     Attributes
     ----------
@@ -67,11 +67,11 @@ class Words(Protocol):
 
 
 def made_of(operation: Operation, row: ResultRow, evidence: Evidence) -> Made:
-    """The records that a row was made of."""
+    """The records of a row."""
     trigger = row.trigger
     if family_of(operation).reference is None:
         return Made({trigger.side: trigger}, (f"what else a {operation.family} made it of is not explained",))
-    # Where a key is null the record may lie in any partition: its row lies in the same.
+    # The record of a null key may be in any partition; its row is in the same.
     named = {side: at for side, at in (("left", row.left_offset), ("right", row.right_offset)) if at is not None}
     known = {side: evidence.record(side, row.partition, at) for side, at in named.items()}
     words, also = _words_of(operation), [trigger, *(one for one in known.values() if one is not None)]

@@ -1,4 +1,4 @@
-"""Words for a family that has none of its own, but a reference: its rules as they are."""
+"""Words for a family that has a reference and no words of its own: its rules as they are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def of_row(operation: Operation, met: Met, replayed: Replay) -> list[Reason]:
 
 
 def of_absence(operation: Operation, key: Key, replayed: Replay) -> list[Reason]:
-    """The rule of each record, or that there is none."""
+    """The rule of each record, or that it has none."""
     found: list[Reason] = []
     for side, own in reads(operation, key, None).items():
         records = replayed.of_key(side, own)

@@ -45,7 +45,7 @@ NOBODY = (Nobody(),)
 
 @dataclass
 class Replay:
-    """What the reference made of some records.
+    """The result of the reference for some records.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Replay:
         return found
 
     def rule(self, record: Found) -> NoRow | None:
-        """Why a record gave no row, as it was said last."""
+        """Why a record gave no row, as recorded last."""
         at = self.positions.get(self.place(record))
         return self.traces[at][-1] if at is not None and self.traces[at] else None
 

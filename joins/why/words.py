@@ -95,7 +95,7 @@ def disagreement(
         side, name = match[1].lower(), match[2]
         part = parts[side]
         seen = {} if part is None or part.value is None else {**(part.key or {}), **part.value}
-        # A view's columns may be others than those of the table that stands for it.
+        # The columns of a view may differ from those of the table behind it.
         if seen and name not in seen:
             continue
         theirs = seen.get(name)
@@ -106,5 +106,5 @@ def disagreement(
 
 
 def unknown(asked: Unknown) -> Reason:
-    """That nobody here knows which key an expression gives."""
+    """That the key of an expression is unknown here."""
     return Reason("unknown", f"which key `{asked.sql}` gives is known to Spark alone: add --engine")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -46,22 +46,16 @@ class Change(NamedTuple):
     ----------
     log
         Its log: the connector and the name of its server.
-    position
-        Its position there.
-    content
-        Its content: op, row before and row after.
-    committed
-        When the database made it (ms).
-    written
-        When the connector wrote it (ns).
+    position, content
+        Its position there; op, row before and row after.
+    committed, written
+        When the database made it (ms), and when the connector wrote it (ns).
     exact
         Whether ``written`` is known to the nanosecond, so that no two changes have the same.
     shared
         Whether identical changes may have its position, as rows of one record of PostgreSQL's log.
-    snapshot
-        Whether it is a row of a snapshot, and not a change of the log.
-    begins
-        Whether it belongs to a snapshot that may begin a log, and not to an incremental one.
+    snapshot, begins
+        Whether it is a row of a snapshot, and of one that may begin a log, so not an incremental one.
     """
 
     log: str
@@ -88,6 +82,12 @@ class Envelope(NamedTuple):
     problem: str | None = None
 
 
+KindOf = Callable[[str], Kind | None]
+"""Returns the semantic type of a column; None without a schema."""
+KindsIn = Callable[[str], KindOf]
+"""Returns those of the columns in a field."""
+
+
 def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], Envelope]:
     """Create the decoder of envelopes of this format."""
     read, is_absent = _reader(format, registry), absence(format.unavailable)
@@ -109,10 +109,10 @@ def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], E
         if op == "t":
             raise UndecodableError(_TRUNCATED)
         if op not in ("r", "c", "u", "d", "m"):
-            raise UndecodableError(f"has op '{op[:20]}', which is not one of r, c, u, d, t, m")
+            raise UndecodableError(f"has op '{op[:20]}', which is not one of r, c, u, d, t, m", op=op)
         after, before = found.get("after") if op in "rcu" else {}, found.get("before")
         if not isinstance(after, dict):
-            raise UndecodableError(f"has op '{op}' and no row after it")
+            raise UndecodableError(f"has op '{op}' and no row after it", op=op)
         if op == "d" and format.full and isinstance(before, dict):
             # The key of a table without one is among its columns.
             after = before
@@ -120,16 +120,10 @@ def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], E
         if format.full and isinstance(before, dict):
             after = after | {name: before.get(name) for name in absent}
             absent = [name for name in absent if is_absent(after.get(name))]
-        kinds = kinds_in("after")
-        written = {name: None if kinds is None else kinds.get(name, Kind()).type for name in format.schema}
+        kind_of = kinds_in("after")
         nulls = [name for name in format.schema if after.get(name) is None] if op == "u" and not format.full else []
-        columns = {
-            name: as_text(
-                name, after.get(name), None if kinds is None else kinds.get(name, Kind()), kind, format.decimals
-            )
-            for name, kind in format.schema.items()
-            if name not in absent
-        }
+        columns = _columns(format, after, kind_of, absent)
+        written = {name: kind and kind.type for name in nulls for kind in [kind_of(name)]}
         absent += [DOUBTFUL + name for name in nulls if may_be_absent(format.schema[name], written[name])]
         own = {
             "debezium_op": op,
@@ -150,17 +144,17 @@ def key_decode(format: Debezium, registry: Registry) -> Callable[[bytes], str]:
         found, kinds_in = read(payload)
         if not isinstance(found, dict):
             raise UndecodableError("is no key of Debezium: it has no columns")
-        kinds = kinds_in("")
-        return as_json(
-            {
-                name: as_text(
-                    name, found.get(name), None if kinds is None else kinds.get(name, Kind()), kind, format.decimals
-                )
-                for name, kind in format.schema.items()
-            }
-        )
+        return as_json(_columns(format, found, kinds_in("")))
 
     return decode
+
+
+def _columns(format: Debezium, row: Mapping[str, Any], kind_of: KindOf, absent: Collection[str] = ()) -> dict[str, Any]:
+    return {
+        name: as_text(name, row.get(name), kind_of(name), declared, format.decimals)
+        for name, declared in format.schema.items()
+        if name not in absent
+    }
 
 
 def change_of(envelope: Mapping[str, Any]) -> Change | None:
@@ -215,17 +209,13 @@ def position(source: Mapping[str, Any]) -> Position | None:
     return int(number[1]), int(source["pos"]), int(source.get("row") or 0)
 
 
-KindsIn = Callable[[str], Mapping[str, Kind] | None]
-"""Returns the semantic types of the columns in a field; None without a schema."""
-
-
 def _reader(format: Debezium, registry: Registry) -> Callable[[bytes], tuple[Any, KindsIn]]:
     if format.encoding == "avro":
         read = avro_reader(None, registry)
 
         def of_avro(payload: bytes) -> tuple[Any, KindsIn]:
             found, schema = read(payload)
-            return found, lambda field: _avro_kinds(schema, field)
+            return found, lambda field: _named(_avro_kinds(schema, field))
 
         return of_avro
     return _json
@@ -240,8 +230,12 @@ def _json(payload: bytes) -> tuple[Any, KindsIn]:
         raise UndecodableError("is not one JSON object") from None
     if isinstance(found, dict) and set(found) == {"schema", "payload"}:
         schema = found["schema"]
-        return found["payload"], lambda field: None if schema is None else _json_kinds(schema, field)
-    return found, lambda field: None
+        return found["payload"], lambda field: _named(None if schema is None else _json_kinds(schema, field))
+    return found, lambda field: _named(None)
+
+
+def _named(kinds: Mapping[str, Kind] | None) -> KindOf:
+    return lambda column: None if kinds is None else kinds.get(column, Kind())
 
 
 def _json_kinds(schema: Mapping[str, Any], field: str) -> Mapping[str, Kind]:

@@ -37,10 +37,7 @@ _CURE = "after ALTER TABLE … REPLICA IDENTITY FULL the database sends it"
 def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | None) -> DataFrame:
     """Rows from `to_records` with `ABSENT`, with the kept values filled in; dead if there are none.
 
-    Parameters
-    ----------
-    earlier
-        The changelog's records before the epoch: ``key``, ``value``, ``epoch``, ``offset``; None if there are none.
+    ``earlier`` are the changelog's records before the epoch, with ``key``, ``value``, ``epoch`` and ``offset``.
     """
     kept = _kept_columns(source)
     absent, good = F.col(ABSENT), F.isnull("reason") & ~F.col("excluded")

@@ -64,20 +64,10 @@ class AnotherLogError(RivermeetError):
 class _Seen:
     """The changes of a log in a partition that were read.
 
-    Attributes
-    ----------
-    position
-        The highest one.
-    there
-        Digests of the changes that were read there, with their counts.
-    left
-        Those that may still be repeated in the current run.
-    committed
-        When the newest change of all was made (ms).
-    written
-        When the last record was written (ns).
-    first
-        The change that ``there`` does not include yet: most positions have one, whose digest is never needed.
+    ``position`` is the highest one, ``there`` the digests of the changes that were read at it, with their counts, and
+    ``left`` those that may still be repeated in the current run. ``committed`` is when the newest change of all was
+    made (ms), ``written`` when the last record was written (ns). ``first`` is the change that ``there`` does not
+    include yet: most positions have one, whose digest is never needed.
     """
 
     position: Position | None = None
@@ -112,16 +102,10 @@ class _Partition:
 
 @dataclass
 class Repeats:
-    """The changes of a topic that were read so far.
+    """The changes of a topic that were read so far, and the numbers of records that were skipped.
 
-    Attributes
-    ----------
-    anew
-        Whether another log is read from there on, and not refused.
-    repeats, marks, messages
-        Numbers of skipped records: repeats, nulls after deletes, and messages without a row.
-    absent
-        Whether any record lacks, or may lack, an unchanged value.
+    ``anew`` says whether another log is read from there on, and not refused; ``absent``, whether any record lacks, or
+    may lack, an unchanged value. ``marks`` are nulls after deletes, and ``messages`` have no row.
     """
 
     partitions: dict[int, _Partition] = field(default_factory=dict)
@@ -140,13 +124,7 @@ class Repeats:
         ]
 
     def passes_over(self, partition: int, key: bytes | None, value: Envelope | None) -> bool:
-        """Whether to skip a record; ``value`` is None if it has none.
-
-        Raises
-        ------
-        AnotherLogError
-            If it belongs to another log than the records before it.
-        """
+        """Whether to skip a record; ``value`` is None if it has none. One of another log is an AnotherLogError."""
         seen = self.partitions.setdefault(partition, _Partition())
         if value is None:
             mark = seen.op == "d" and seen.key == key
@@ -176,7 +154,8 @@ class Repeats:
             return False
         if place < 0 and (change.committed or 0) > (seen.committed or change.committed or 0):
             if not self.anew:
-                raise AnotherLogError(f"at {list(change.position)}, below {list(seen.position or ())} that was read")
+                below = f"at {list(change.position)}, below {list(seen.position or ())} that was read"
+                raise AnotherLogError(below, position=change.position)
             logs[change.log] = seen = _Seen()
             place = 1
         repeated = place < 0 or (place == 0 and _comes_again(seen, key, change))

@@ -34,12 +34,7 @@ _MARKED = ("STRING", "INT", "INTEGER", "BIGINT", "LONG", "DATE")
 
 
 def absence(marker: str) -> Callable[[Any], bool]:
-    """Create the test for whether a value of a column is the marker.
-
-    Parameters
-    ----------
-    marker
-        The connector's `unavailable.value.placeholder`.
+    """Create the test for whether a value is ``marker``, the connector's `unavailable.value.placeholder`.
 
     Examples
     --------
@@ -69,10 +64,7 @@ def absence(marker: str) -> Callable[[Any], bool]:
 def may_be_absent(declared: str, written: str | None) -> bool:
     """Whether null in an update's column of this type may be a value that was not sent.
 
-    Parameters
-    ----------
-    written
-        The type of the column in the envelope's schema; None without a schema.
+    ``written`` is the type of the column in the envelope's schema; None without a schema.
 
     Examples
     --------

@@ -65,17 +65,7 @@ class Kind:
 def as_text(column: str, value: Any, kind: Kind | None, declared: str, decimals: str) -> Any:
     """A value in JSON, such that Spark's cast to the declared type gives the value of the database.
 
-    Parameters
-    ----------
-    kind
-        From the schema; None without one.
-    decimals
-        As in `pipelines.Debezium`.
-
-    Raises
-    ------
-    UndecodableError
-        If the value is ambiguous without a schema.
+    ``kind`` is None without a schema: then an ambiguous value is an UndecodableError. ``decimals`` is as in `Debezium`.
     """
     wanted = declared.upper()
     if value is None:
@@ -113,12 +103,14 @@ def _by_declaration(column: str, value: Any, wanted: str, decimals: str) -> Any:
         if wanted.startswith("TIMESTAMP"):
             raise UndecodableError(
                 f"has {value} in column '{column}', a time whose unit only a schema says: let the connector write "
-                "schemas, or declare BIGINT"
+                "schemas, or declare BIGINT",
+                column=column,
             )
     if isinstance(value, str) and wanted.startswith(("DECIMAL", "NUMERIC")) and decimals != "text":
         raise UndecodableError(
             f"has '{value[:100]}' in column '{column}', which may be text or the bytes of a decimal: let the connector "
-            'write schemas, or declare decimals="text" where it has decimal.handling.mode=string'
+            'write schemas, or declare decimals="text" where it has decimal.handling.mode=string',
+            column=column,
         )
     return value
 
@@ -128,7 +120,7 @@ def _decimal(column: str, value: Any, scale: int) -> Any:
         try:
             value = base64.b64decode(value, validate=True)
         except binascii.Error:
-            raise UndecodableError(f"has no bytes of a decimal in column '{column}'") from None
+            raise UndecodableError(f"has no bytes of a decimal in column '{column}'", column=column) from None
     digits = str(abs(number := int.from_bytes(value, "big", signed=True)))
     return str(Decimal((number < 0, tuple(map(int, digits)), -scale)))
 

@@ -23,7 +23,6 @@ from typing import ClassVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.engine.shared_frames import SharedFrames
@@ -34,19 +33,16 @@ from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.delta.letters import letters_again
 from rivermeet.infra.sources.delta.log import Commit
-from rivermeet.infra.sources.delta.old_images import without_needless
 from rivermeet.infra.sources.delta.ranges import next_range
-from rivermeet.infra.sources.delta.refusals import TablePositionLostError
-from rivermeet.infra.sources.delta.rows import changes, no_rows, read_added, whole_version
+from rivermeet.infra.sources.delta.refusals import DeltaTableRefusedError, TablePositionLostError
+from rivermeet.infra.sources.delta.rows import changes, no_rows, read_added, whole_version, without_needless
 from rivermeet.infra.sources.delta.table import TableState, table_state
 from rivermeet.infra.sources.delta.unreadable import another, unreadable
 from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.infra.sources.places import URL
-from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.source_frames import SourceFrames
 from rivermeet.infra.sources.source_step import SourceStep
-from rivermeet.infra.sources.standing import Fresh, Standing
-from rivermeet.infra.sources.tables import Unread, is_fresh
+from rivermeet.infra.sources.standing import Standing, Unread
 from rivermeet.pipelines import DeltaTable
 from rivermeet.pipelines.errors import SourceError
 
@@ -79,7 +75,8 @@ class DeltaStep(SourceStep[VersionRange]):
         if redacted(path) != path:
             raise SourceError(
                 f"table path '{redacted(path)}' holds a credential, which plans and logs would show; leave it out and "
-                "give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                "give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                table=redacted(path),
             )
         there = path if URL.match(path) or os.path.isabs(path) else f"{self.data.rstrip('/')}/{path}"
         return there.rstrip("/")
@@ -94,10 +91,6 @@ class DeltaStep(SourceStep[VersionRange]):
         known = before.end if before is not None and before.id == state.id else -1
         read = "nothing read" if before is None else f"read up to version {before.end}"
         return Standing(max(state.latest - known, 0), (f"table {self.path}: {read}, newest version {state.latest}",))
-
-    def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
-        """Whether no change of the table has been there for longer, by the clock of its commit, and was not read."""
-        return is_fresh(self.changed(), freshness_ms, now_ms)
 
     def changed(self) -> Unread | None:
         """The unread versions that change rows; None if none was read yet."""
@@ -125,44 +118,36 @@ class DeltaStep(SourceStep[VersionRange]):
         nothing = {"snapshot": None, "passed": (), "lost": None, "rows": 0}
         return before and before.model_copy(update={"start": before.end + 1, **nothing})
 
-    def check(self, plan: EpochPlan) -> str | None:
-        """Why a plan is skipped: its range is gone, and that was accepted. Otherwise reading it is refused."""
-        if not self.accept_loss or not isinstance(plan.reads, VersionRange) or not plan.reads.unread:
-            return None
-        why = unreadable(plan.reads, self.state(), self.table, self.name)
-        return None if why is None else str(why)
+    def unreadable(self, planned: VersionRange) -> DeltaTableRefusedError | None:
+        """The refusal of versions that can no longer be read; None if they can."""
+        return unreadable(planned, self.state(), self.table, self.name) if planned.unread else None
 
     def lost(self) -> str | None:
         """Describe the records that a rebuild would lose because they can no longer be read, or None."""
         ranges = self.ranges_of(self.so_far(self.note()).plans)
         if not ranges:
             return None
-        why = another(self.state(), ranges[-1].id, ranges[-1].path, ranges[-1].end, self.name)
+        why = another(ranges[-1], self.state(), self.name)
         return None if why is None else f"what it read of table {ranges[-1].path} is gone ({type(why).__name__})"
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Read the planned versions, or parse the planned letters again; rows that are not records are dead letters."""
         planned = plan.reads
         assert isinstance(planned, VersionRange), "a plan of a table has a range"
-        self._refuse_unreadable(planned)
+        self.refuse_unreadable(planned)
         try:
             parsed = shared.keep(reduce(DataFrame.unionByName, self._parsed(spark, plan, planned)))
             found = self.finish(plan, SourceFrames(parsed))
         except PySparkException:
-            self._refuse_unreadable(planned)
+            self.refuse_unreadable(planned)
             raise
         # If it was recreated while it was read, it may have given rows of both tables.
-        self._refuse_unreadable(planned)
+        self.refuse_unreadable(planned)
         return found
 
     def within(self, plan: EpochPlan) -> str:
         """The table."""
         return f"table {self.path}"
-
-    def _refuse_unreadable(self, planned: VersionRange) -> None:
-        why = unreadable(planned, self.state(), self.table, self.name) if planned.unread else None
-        if why is not None:
-            raise why
 
     def _parsed(self, spark: SparkSession, plan: EpochPlan, planned: VersionRange) -> Iterator[DataFrame]:
         """Frames as `to_records` gives them, one at least."""
@@ -171,13 +156,9 @@ class DeltaStep(SourceStep[VersionRange]):
         if planned.snapshot is not None:
             rows.append(whole_version(spark, table, planned))
         found = (read_added if table.changes == "append" else changes)(spark, table, planned)
-        yield from (self._records(frame) for frame in rows)
+        yield from (self.records_of(frame) for frame in rows)
         if found is not None:
-            records = self._records(found)
+            records = self.records_of(found)
             yield records if table.changes == "append" else without_needless(records)
         if found is None and not rows:
-            yield self._records(no_rows(spark, table, planned))
-
-    def _records(self, rows: DataFrame) -> DataFrame:
-        parsed = to_records(rows, self.source)
-        return parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
+            yield self.records_of(no_rows(spark, table, planned))

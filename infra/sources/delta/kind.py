@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.infra.sources.kind import SourceContext, SourceKind
-from rivermeet.infra.sources.tables import FRESHNESS
+from rivermeet.infra.sources.standing import TABLE_FRESHNESS
 from rivermeet.pipelines import DeltaTable, Node
 
 if TYPE_CHECKING:
@@ -21,4 +21,4 @@ def step(context: SourceContext, node: Node) -> DeltaStep:
     return DeltaStep(node, context.changelog(node), context.epochs.log, data, code_version=version)
 
 
-KIND = SourceKind("Delta table", DeltaTable, VersionRange, step, FRESHNESS, can_lose=True)
+KIND = SourceKind("Delta table", DeltaTable, VersionRange, step, TABLE_FRESHNESS, can_lose=True)

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.sources.declared_types import as_declared
-from rivermeet.infra.sources.delta.rows import AGAIN, place, raw_row
+from rivermeet.infra.sources.declared_types import declare, no_text
+from rivermeet.infra.sources.delta.rows import AGAIN, place, raw_columns
 from rivermeet.infra.sources.files.parquet import CLOCKS
 from rivermeet.infra.sources.places import no_column
 from rivermeet.pipelines import DeltaTable
@@ -43,19 +43,14 @@ def _below(letters: DataFrame, schema: str, table: DeltaTable) -> DataFrame:
     added = [T.StructField(name, T.StringType()) for name in table.value_columns if name.lower() not in names]
     whole = T.StructType([*kind, *added])
     parsed = letters.withColumn("data", F.from_json("text", whole, CLOCKS))
-    text = F.lit(None).cast("string")
     order = [F.lit(None).cast(table.schema[name]) for name in table.order]
-    rows = parsed.select(
-        F.lit(AGAIN).alias("file_rank"),
-        "file",
-        "modified_ms",
-        F.lit(None).cast("string").alias("member"),
-        F.lit(0).cast("bigint").alias("block"),
-        place(table, order, F.lit(0), F.col("number"), text).alias("row"),
-        "line",
-        "text",
-        "header",
-        raw_row(table, whole, "data", F.col("h.version"), F.col("h.time"), F.col("h.change")).alias("raw"),
-        F.lit(None if lacking is None else no_column(lacking, kind.names)).cast("string").alias("malformed"),
+    return declare(
+        parsed,
+        table.schema,
+        raw_columns(table, whole, "data", F.col("h.version"), F.col("h.time"), F.col("h.change")),
+        F.lit(None if lacking is None else no_column(lacking, kind.names)).cast("string"),
+        file_rank=F.lit(AGAIN),
+        member=no_text(),
+        block=F.lit(0).cast("bigint"),
+        row=place(order, F.lit(0), F.col("number"), no_text()),
     )
-    return as_declared(rows, table.schema)

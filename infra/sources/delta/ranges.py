@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from rivermeet.infra.sources.delta.log import Commit, missing
 from rivermeet.infra.sources.delta.refusals import TableRemadeError, VersionWentBackError
 from rivermeet.infra.sources.delta.table import TableState, is_on, properties, snapshot_files
-from rivermeet.infra.sources.delta.unreadable import problem, refuse_unreadable, versions_gone
+from rivermeet.infra.sources.delta.unreadable import refuse_unreadable, unreadable, versions_gone
 from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.pipelines import DeltaTable
 
@@ -30,18 +30,13 @@ from rivermeet.pipelines import DeltaTable
 def next_range(
     before: VersionRange | None, state: TableState, table: DeltaTable, name: str, accept_loss: bool = False
 ) -> VersionRange:
-    """The range after ``before``; the first range if there is none.
-
-    Parameters
-    ----------
-    accept_loss
-        Whether to continue after versions that are gone, or cannot be read.
-    """
+    """The range after ``before``, or the first one; ``accept_loss`` continues after versions that cannot be read."""
     if before is None:
         refuse_unreadable(state, table, name)
         return _first(state, table, name)
     start = before.end + 1
-    why = problem(state, table, before.id, before.path, start, state.latest, name)
+    unread = {"start": start, "end": state.latest, "snapshot": None, "passed": ()}
+    why = unreadable(before.model_copy(update=unread), state, table, name)
     if why is not None and not accept_loss:
         raise why
     refuse_unreadable(state, table, name)

@@ -22,13 +22,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.infra import small_frames
 from rivermeet.infra.delta.lines import open_table
-from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.declared_types import declare, no_text
 from rivermeet.infra.sources.delta.log import commits, locate
 from rivermeet.infra.sources.delta.table import is_list_of_files, snapshot_files
 from rivermeet.infra.sources.delta.version_range import VersionRange
@@ -102,6 +102,35 @@ def changes(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Da
     return _cast_declared(placed, table, planned, F.lit(CHANGES), F.col("version") * KINDS + kind, F.col("change"))
 
 
+def without_needless(parsed: DataFrame) -> DataFrame:
+    """Exclude old images of keys that have a new row in their version; ``parsed`` is as `to_records` gives it.
+
+    | version 5 | records |
+    |---|---|
+    | (a, 1) becomes (a, 2) | a: 2. The new image is sufficient |
+    | (a, 1) becomes (b, 1) | a: a tombstone; b: 1 |
+    | (a, 1) and (b, 2) swap their keys | a: 2; b: 1 |
+    | (a, 1) becomes (a, 0), which ``where`` excludes | a: a tombstone |
+    | (a, 1) becomes (a, "x"), which is not a record | none, and a dead letter: a is unchanged |
+    | (a, 1) is deleted, and (a, 2) inserted | a: a tombstone; a: 2. Deletes come first |
+
+    An old image is never a dead letter: if it is invalid, it was one when it was new.
+    """
+    block = F.col("sequence.block")
+    kind, version = F.pmod(block, F.lit(KINDS)), F.floor(block / KINDS)
+    is_new = (kind == NEW) & ~F.col("excluded")
+    of_key = Window.partitionBy("version_", "key")
+    there = F.max(is_new).over(of_key)
+    marked = parsed.withColumn("version_", version).withColumn("there_", there)
+    old = kind == OLD
+    return marked.withColumns(
+        {
+            "excluded": F.col("excluded") | (old & (F.col("there_") | F.isnotnull("reason"))),
+            "reason": F.when(~old, F.col("reason")),
+        }
+    ).drop("version_", "there_")
+
+
 def no_rows(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame:
     """No row, as `as_declared` gives it."""
     data = T.StructField("data", _schema(planned.path, planned.end))
@@ -150,42 +179,37 @@ def _cast_declared(
     """Rows in declared types, of ``data``, ``at``, ``index``, ``version`` and ``time``."""
     kind = rows.select("data.*").schema
     text = F.to_json("data", CLOCKS)
-    by_content = F.when(F.isnull("index"), text)
-    placed = rows.select(
-        rank.cast("int").alias("file_rank"),
-        F.lit(planned.path).alias("file"),
-        F.col("time").alias("modified_ms"),
-        F.lit(None).cast("string").alias("member"),
-        block.cast("bigint").alias("block"),
-        _row(table, kind, F.col("at"), F.col("index"), by_content).alias("row"),
-        F.col("version").alias("line"),
-        text.alias("text"),
-        F.to_json(F.struct("version", "time", change.alias("change"), F.lit(kind.json()).alias("schema"))).alias(
-            "header"
-        ),
-        raw_row(table, kind, "data", F.col("version"), F.col("time"), change).alias("raw"),
-        F.lit(None).cast("string").alias("malformed"),
-    )
-    return as_declared(placed, table.schema)
-
-
-def _row(table: DeltaTable, kind: T.StructType, file: Column, index: Column, text: Column) -> Column:
     order = [_field(F.col("data"), kind, name).cast(table.schema[name]) for name in table.order]
-    return place(table, order, file, index, text)
+    return declare(
+        rows,
+        table.schema,
+        raw_columns(table, kind, "data", F.col("version"), F.col("time"), change),
+        no_text(),
+        file_rank=rank.cast("int"),
+        file=F.lit(planned.path),
+        modified_ms=F.col("time"),
+        member=no_text(),
+        block=block.cast("bigint"),
+        row=place(order, F.col("at"), F.col("index"), F.when(F.isnull("index"), text)),
+        line=F.col("version"),
+        text=text,
+        header=F.to_json(F.struct("version", "time", change.alias("change"), F.lit(kind.json()).alias("schema"))),
+    )
 
 
-def place(table: DeltaTable, order: Sequence[Column], file: Column, index: Column, text: Column) -> Column:
+def place(order: Sequence[Column], file: Column, index: Column, text: Column) -> Column:
     """The place of a row within its block."""
     parts = [column.alias(f"o{i}") for i, column in enumerate(order)]
     return F.struct(*parts, file.cast("int").alias("file"), index.cast("bigint").alias("index"), text.alias("text"))
 
 
-def raw_row(table: DeltaTable, kind: T.StructType, data: str, version: Column, time: Column, change: Column) -> Column:
+def raw_columns(
+    table: DeltaTable, kind: T.StructType, data: str, version: Column, time: Column, change: Column
+) -> list[Column]:
     """The declared columns of a row, in their own types, and the columns of its commit."""
     gone = change.isin("delete", "update_preimage")
     values = [_field(F.col(data), kind, name, table.schema[name]) for name in table.value_columns]
-    columns = [*values, version.cast("bigint"), time.cast("bigint"), change, gone]
-    return F.struct(*[column.alias(f"r{i}") for i, column in enumerate(columns)])
+    return [*values, version.cast("bigint"), time.cast("bigint"), change, gone]
 
 
 def _field(data: Column, kind: T.StructType, name: str, declared: str | None = None) -> Column:

@@ -43,51 +43,34 @@ from rivermeet.pipelines import DeltaTable
 
 def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name: str) -> DeltaTableRefusedError | None:
     """The refusal for a range that can no longer be read; None if it can."""
-    if planned.snapshot is not None:
-        why = another(state, planned.id, planned.path, planned.end, name)
-        gone = why is None and missing(state.path, [file.path for file in snapshot_files(state.path, planned.snapshot)])
-        if gone:
-            return _find_gone(state, planned.snapshot, planned.snapshot, name)
-        if why is not None:
-            return why
-    return problem(state, table, planned.id, planned.path, planned.start, planned.end, name, planned.passed)
-
-
-def problem(
-    state: TableState,
-    table: DeltaTable,
-    id: str,
-    path: str,
-    start: int,
-    end: int,
-    name: str,
-    passed: Sequence[int] = (),
-) -> DeltaTableRefusedError | None:
-    """Why versions from ``start`` to ``end`` of a table cannot be read; None if they can."""
-    why = another(state, id, path, max(end, start - 1), name)
-    if why is not None or end < start:
+    why, whole = another(planned, state, name), planned.snapshot
+    if why is None and whole is not None and missing(state.path, [f.path for f in snapshot_files(state.path, whole)]):
+        return _find_gone(state, whole, whole, name)
+    if why is not None or planned.end < planned.start:
         return why
-    if state.first > start:
-        return _find_gone(state, start, state.first - 1, name)
-    here = [commit for commit in commits(state.path, start, end) if commit.version not in passed]
+    if state.first > planned.start:
+        return _find_gone(state, planned.start, state.first - 1, name)
+    found = commits(state.path, planned.start, planned.end)
+    here = [commit for commit in found if commit.version not in planned.passed]
     if table.changes == "append":
         removing = [commit.version for commit in here if commit.removed]
         if removing:
+            which = ", ".join(map(str, removing[:5])) + (", …" if len(removing) > 5 else "")
             return RowsRemovedError(
-                f"source '{name}' reads what is appended to table {path}, and version {_list_versions(removing)} "
+                f"source '{name}' reads what is appended to table {state.path}, and version {which} "
                 f"removed rows of it: an append source has no place for that. `{rebuilding(name)}` starts over with "
                 f'what the table has; declare changes="feed" to follow changes; {cure(name)}',
                 source=name,
-                table=path,
+                table=state.path,
             )
     else:
-        off = _off(state, start, here)
+        off = _off(state, planned.start, here)
         if off is not None:
             return FeedOffError(
-                f"source '{name}': version {off} of table {path} was written without a change data feed, so that "
+                f"source '{name}': version {off} of table {state.path} was written without a change data feed, so that "
                 f"its changes are unknown. `{rebuilding(name)}` starts over with what the table has; {cure(name)}",
                 source=name,
-                table=path,
+                table=state.path,
             )
     gone = versions_gone(state.path, here, table)
     return _find_gone(state, gone[0], gone[-1], name) if gone else None
@@ -129,9 +112,10 @@ def refuse_unreadable(state: TableState, table: DeltaTable, name: str) -> None:
         )
 
 
-def another(state: TableState, id: str, path: str, end: int, name: str) -> DeltaTableRefusedError | None:
-    """The refusal if the table does not have that ``id``, or ends before version ``end``."""
-    if (path, id) != (state.path, state.id):
+def another(planned: VersionRange, state: TableState, name: str) -> DeltaTableRefusedError | None:
+    """The refusal if the table is not the one of the range, or ends before it."""
+    path, end = planned.path, max(planned.end, planned.start - 1)
+    if (path, planned.id) != (state.path, state.id):
         what = "was deleted and recreated" if path == state.path else f"is another one: its records are of {path}"
         return TableRemadeError(
             f"source '{name}' reads table {state.path}, which {what}: its versions are others. {cure(name)}; "
@@ -174,10 +158,6 @@ def _off(state: TableState, start: int, known: Sequence[Commit]) -> int | None:
         if not on and (commit.added or commit.removed):
             return commit.version
     return None
-
-
-def _list_versions(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
 
 
 def rebuilding(name: str) -> str:

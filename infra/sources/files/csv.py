@@ -16,12 +16,20 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.infra.small_frames import frame_of
-from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.declared_types import declare
 from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
 from rivermeet.infra.sources.files.landing.files import UnreadableError, land
 from rivermeet.infra.sources.files.landing.lines import Lines, unclosed_pattern
-from rivermeet.infra.sources.files.line_formats import NOT_UTF8, FileRows, Place, Problems, Ranks, split_lines, wider
-from rivermeet.infra.sources.files.sequential_lines import sequential_lines
+from rivermeet.infra.sources.files.line_formats import (
+    NOT_UTF8,
+    FileRows,
+    Place,
+    Problems,
+    Ranks,
+    sequential_lines,
+    split_lines,
+    wider,
+)
 from rivermeet.infra.sources.places import LINE_COLUMNS, no_column
 from rivermeet.pipelines import Files
 from rivermeet.pipelines.errors import SourceError
@@ -32,15 +40,10 @@ _MAX_COLUMNS = 20_480
 
 
 def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None) -> FileRows:
-    """Give the files' rows.
-
-    Parameters
-    ----------
-    landing
-        An empty folder for what this process reads; None: the engine reads all.
-    """
+    """The files' rows; ``landing`` is an empty folder for what this process reads. None: the engine reads all."""
     if len(files.delimiter) != 1:
-        raise SourceError(f"CSV delimiter {files.delimiter!r} of '{files.pattern}': give one character")
+        says = f"CSV delimiter {files.delimiter!r} of '{files.pattern}': give one character"
+        raise SourceError(says, delimiter=files.delimiter, files=files.pattern)
     if landing is None:
         return engine_rows(spark, files, ranks)
     hard = set[str]()
@@ -51,9 +54,9 @@ def csv_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | No
     ]
     landed = land(landing, pa.schema(own), ranks, files.delimiter, lambda lines: _fields(lines, files, hard))
     rows = landed.read(spark)
-    raw = F.struct(*[F.col(f"r{i}") for i in range(len(files.schema))]).alias("raw")
+    raw = [F.col(f"r{i}") for i in range(len(files.schema))]
     sure = rows.where("NOT hard") if hard else rows
-    groups = [as_declared(sure.select(*LINE_COLUMNS, raw, "malformed"), files.schema, _texts(files))]
+    groups = [declare(sure, files.schema, raw, F.col("malformed"), _texts(files))]
     groups += [parse_csv(rows.where(F.col("hard") & (F.col("header") == one)), one, files) for one in sorted(hard)]
     if landed.left:
         more = engine_rows(spark, files, landed.left)
@@ -173,9 +176,7 @@ def parse_csv(lines: DataFrame, header: str, files: Files) -> DataFrame:
         )
         .when(F.col("wide") | F.isnotnull("p.bad"), not_so_wide(len(names)))
     )
-    raw = F.struct(*[text(names.index(column)).alias(f"r{i}") for i, column in enumerate(files.schema)])
-    rows = parsed.select(*LINE_COLUMNS, raw.alias("raw"), malformed.alias("malformed"))
-    return as_declared(rows, files.schema, _texts(files))
+    return declare(parsed, files.schema, [text(names.index(name)) for name in files.schema], malformed, _texts(files))
 
 
 def _texts(files: Files) -> list[T.DataType]:

@@ -35,28 +35,16 @@ class FileState:
 def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) -> tuple[FileState, ...]:
     """Every file that the pattern matches now, by path, without those that Spark regards as hidden.
 
-    Spark silently ignores hidden files, so one that is named explicitly is refused.
-
-    Parameters
-    ----------
-    files
-        The declaration; its pattern may hold ``* ? [] {a,b} **``. A pattern that names an existing
-        local file is that file, and a folder stands for the files in it.
-    data_root
-        Folder or URL that a relative pattern is under.
-    spark
-        Opens the session; called only for URLs other than ``file:``, so local files need no JVM.
-
-    Raises
-    ------
-    ValueError
-        If the pattern contains a credential, or can only match hidden files.
+    The pattern may hold ``* ? [] {a,b} **``; one that names an existing local file is that file, and a folder stands
+    for the files in it. Spark silently ignores hidden files, so one that is named explicitly is refused, and so is a
+    pattern with a credential. ``spark`` is called only for URLs other than ``file:``, so local files need no JVM.
     """
     pattern = files.pattern
     if redacted(pattern) != pattern:
         raise SourceError(
             f"file pattern '{redacted(pattern)}' holds a credential, which plans, logs and dead letters would show; "
-            "leave it out and give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            "leave it out and give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            files=redacted(pattern),
         )
     if not (URL.match(pattern) or os.path.isabs(pattern)):
         root = _local(data_root)
@@ -89,7 +77,8 @@ def refuse_changed(consumed: Iterable[FileState], found: Iterable[FileState]) ->
     for then, now in find_changed(consumed, found):
         raise SourceError(
             f"file {then.path} changed after it was consumed "
-            f"({_show_state(then)} then, {_show_state(now)} now); restore it, or add the rows as a new file"
+            f"({_show_state(then)} then, {_show_state(now)} now); restore it, or add the rows as a new file",
+            file=then.path,
         )
 
 
@@ -127,7 +116,8 @@ def _refuse_hidden(pattern: str) -> None:
     if _hidden(name):
         raise SourceError(
             f"file pattern '{pattern}' names hidden files: Spark reads none whose name begins with '_' or '.', or ends "
-            "with '._COPYING_', which is how writers mark what is not finished; deliver the file under another name"
+            "with '._COPYING_', which is how writers mark what is not finished; deliver the file under another name",
+            files=pattern,
         )
 
 

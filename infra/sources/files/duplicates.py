@@ -79,7 +79,8 @@ def _holds_rows(path: str, format: FileFormat) -> bool:
 
             return pq.ParquetFile(path).metadata.num_rows > 0
         rows_from = 2 if format == "csv" else 1
-        return any(_count_filled_lines(stream) >= rows_from for stream in _streams(path))
+        filled = ((line for line in stream if line.strip()) for stream in _streams(path))
+        return any(len(list(islice(lines, rows_from))) == rows_from for lines in filled)
     except Exception:  # every compression has its own errors, and the reader will report this one
         return True
 
@@ -94,8 +95,3 @@ def _streams(path: str) -> Iterator[Iterable[bytes]]:
     opener = gzip.open if path.lower().endswith(".gz") else open
     with opener(path, "rb") as file:
         yield file
-
-
-def _count_filled_lines(stream: Iterable[bytes]) -> int:
-    """The number of lines that are not blank, counted up to two."""
-    return len(list(islice((line for line in stream if line.strip()), 2)))

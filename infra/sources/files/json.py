@@ -17,12 +17,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.declared_types import declare
 from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE
 from rivermeet.infra.sources.files.landing.files import land
 from rivermeet.infra.sources.files.landing.lines import Lines
 from rivermeet.infra.sources.files.line_formats import NOT_UTF8, FileRows, Ranks, split_lines
-from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.pipelines import Files
 from rivermeet.pipelines.expressions import quote
 from rivermeet.records.type_text import kind_of, type_text
@@ -41,13 +40,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def json_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None) -> FileRows:
-    """Give the files' rows; a field that is absent is null.
-
-    Parameters
-    ----------
-    landing
-        As `csv_rows` takes it.
-    """
+    """The files' rows; a field that is absent is null. ``landing`` is as in `csv_rows`."""
     problems = {path: problem for path in ranks if (problem := _problem(path))}
     left = {path: place for path, place in ranks.items() if path not in problems}
     lines: list[DataFrame] = []
@@ -74,18 +67,14 @@ def parse_json_lines(lines: DataFrame, files: Files) -> DataFrame:
         "the line is not one JSON object with fields of the declared types",
     )
     fields = [json_field(F.col("p"), name, kind) for name, kind in files.schema.items()]
-    raw = F.struct(*[field.alias(f"r{i}") for i, field in enumerate(fields)])
-    rows = parsed.select(*LINE_COLUMNS, raw.alias("raw"), malformed.alias("malformed"))
-    return as_declared(rows, files.schema, [_text_type(_kind(kind, ())) for kind in files.schema.values()])
+    given = [_text_type(_kind(kind, ())) for kind in files.schema.values()]
+    return declare(parsed, files.schema, fields, malformed, given)
 
 
 def parse_json_text(text: Column, schema: Mapping[str, str], encoded: tuple[str, ...] = ()) -> Column:
     """One JSON object a text, as `json_field` and `not_one_object` take it.
 
-    Parameters
-    ----------
-    encoded
-        Types that the text has in a form of their own: bytes in base64.
+    ``encoded`` are the types that the text has in a form of their own: bytes in base64.
     """
     # In an object around it, a second object on the line is an error; from_json drops it unseen
     # (test: JSON fields by name).

@@ -8,11 +8,10 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.declared_types import declare, no_text
 from rivermeet.infra.sources.files.csv import header_problem, parse_csv
 from rivermeet.infra.sources.files.json import parse_json_lines
 from rivermeet.infra.sources.files.parquet import parse_parquet_rows
-from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.infra.sources.row_to_record import is_cut
 from rivermeet.pipelines import Files
 
@@ -53,7 +52,7 @@ def _in_order(letters: DataFrame) -> DataFrame:
         F.col("file_rank").cast("int"),
         "file",
         "modified_ms",
-        F.lit(None).cast("string").alias("member"),
+        no_text().alias("member"),
         F.lit(0).cast("bigint").alias("block"),
         F.col("position").cast("bigint").alias("row"),
         "line",
@@ -64,6 +63,4 @@ def _in_order(letters: DataFrame) -> DataFrame:
 
 def _dead(lines: DataFrame, schema: Mapping[str, str], reason: str) -> DataFrame:
     """Lines as `as_declared` gives them, dead for one reason."""
-    nulls = F.struct(*[F.lit(None).cast(kind).alias(f"r{i}") for i, kind in enumerate(schema.values())])
-    rows = lines.select(*LINE_COLUMNS, nulls.alias("raw"), F.lit(reason).alias("malformed"))
-    return as_declared(rows, schema)
+    return declare(lines, schema, [F.lit(None).cast(kind) for kind in schema.values()], F.lit(reason))

@@ -1,22 +1,26 @@
 """Lines of text files, in order, before they are parsed.
 
-Two readers give the same columns, `LINE_COLUMNS`: with `split_lines` Spark splits big files into
-parts, and `sequential_lines` reads each file from its start.
+Two readers give the same columns, `LINE_COLUMNS`: with `split_lines` Spark splits big files into parts, and with
+`sequential_lines` an executor reads each file from its start: zip members, and fields with line breaks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.small_frames import frame_of
+from rivermeet.infra.sources.files.landing import lines as walked
 from rivermeet.infra.sources.files.landing.lines import field_pattern
 from rivermeet.infra.sources.places import LINE_COLUMNS, LOCAL, path_of, spark_path
 
+# Executors need not have this package.
+cloudpickle.register_pickle_by_value(walked)
 _NAMES = pa.schema(
     [("uri", pa.string()), ("file", pa.string()), ("file_rank", pa.int32()), ("modified_ms", pa.int64())]
 )
@@ -78,6 +82,26 @@ def split_lines(spark: SparkSession, ranks: Ranks, header: str | None = None) ->
         F.lit(None).cast("string").alias("member"),
     )
     return add_ranks(lines, scan.inputFiles(), ranks).select(*LINE_COLUMNS)
+
+
+def sequential_lines(spark: SparkSession, ranks: Ranks, delimiter: str, first_only: bool = False) -> DataFrame:
+    """Return `LINE_COLUMNS` and ``problem``; a quoted field may contain line breaks, and keeps them.
+
+    ``first_only`` gives the first line of each file or member, and reads it to the end to verify
+    it; ``problem`` says why a file is damaged. Otherwise a damaged file fails the job.
+    Complete files are kept in memory, so they must be under 2 GB.
+    """
+    walk_files = walked.walk_files
+
+    def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return walk_files(batches, delimiter, first_only)
+
+    scan = spark.read.format("binaryFile").load([spark_path(path) for path in ranks])
+    read = scan.select(F.col("_metadata.file_path").alias("uri"), "content").mapInArrow(
+        walk,  # pyright: ignore[reportArgumentType]
+        "uri STRING, member STRING, block BIGINT, row BIGINT, line BIGINT, text STRING, problem STRING",
+    )
+    return add_ranks(read, scan.inputFiles(), ranks).select(*LINE_COLUMNS, "problem")
 
 
 def scan_row() -> Column:

@@ -16,9 +16,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.declared_types import as_declared, declare, no_text
 from rivermeet.infra.sources.files.line_formats import FileRows, Place, Problems, Ranks, add_ranks
-from rivermeet.infra.sources.places import LINE_COLUMNS, no_column, spark_path
+from rivermeet.infra.sources.places import no_column, spark_path
 from rivermeet.pipelines import Files
 from rivermeet.pipelines.expressions import quote
 
@@ -31,10 +31,7 @@ CLOCKS = {
 
 
 def parquet_rows(spark: SparkSession, files: Files, ranks: Ranks, landing: Path | None) -> FileRows:
-    """Give the files' rows by layout, as JSON for ``text``.
-
-    The engine reads them, so that ``landing`` stays as it is.
-    """
+    """The files' rows by layout, as JSON for ``text``; the engine reads them, so ``landing`` stays as it is."""
     del landing
     layouts: dict[_Layout, dict[str, Place]] = defaultdict(dict)
     problems, groups, counts = Problems(), list[DataFrame](), list[int | None]()
@@ -98,13 +95,13 @@ def _rows(spark: SparkSession, files: Files, ranks: Ranks, layout: _Layout) -> D
         raw = F.struct(*[row.getField(c).alias(f"r{i}") for i, c in enumerate(files.schema)])
         rows = scan.select(
             F.col("_metadata.file_path").alias("uri"),
-            F.lit(None).cast("string").alias("member"),
+            no_text().alias("member"),
             F.lit(0).cast("bigint").alias("block"),
             F.col("_metadata.row_index").alias("row"),
             (F.col("_metadata.row_index") + 1).alias("line"),
             F.to_json(row, CLOCKS).alias("text"),
             raw.alias("raw"),
-            F.lit(None).cast("string").alias("malformed"),
+            no_text().alias("malformed"),
         )
         schema = scan.select(row.alias("row")).select("row.*").schema
         named = add_ranks(rows, scan.inputFiles(), ranks).withColumn("header", F.lit(schema.json()))
@@ -135,7 +132,4 @@ def parse_parquet_rows(letters: DataFrame, header: str, files: Files) -> DataFra
         if column not in schema.names:
             return no_column(column, schema.names)
     parsed = letters.withColumn("p", F.from_json("text", schema, CLOCKS))
-    raw = F.struct(*[F.col("p").getField(c).alias(f"r{i}") for i, c in enumerate(files.schema)])
-    return as_declared(
-        parsed.select(*LINE_COLUMNS, raw.alias("raw"), F.lit(None).cast("string").alias("malformed")), files.schema
-    )
+    return declare(parsed, files.schema, [F.col("p").getField(name) for name in files.schema], no_text())

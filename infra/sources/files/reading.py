@@ -67,28 +67,18 @@ def read(
     ----------
     spark
         Session with time zone UTC.
-    source
-        The declaration. Its expressions see only rows whose declared columns were parsed.
-    partitions
-        How many partitions keys are hashed into.
-    files
-        The files to read; all of them, and no other.
     unread
         Paths of files that are not read, but dead, with the reasons.
     again
         Rows of earlier dead letters, as from `as_declared`.
     landing
         An empty folder for the text files that this process reads; None: the engine reads all.
-
-    Raises
-    ------
-    SourceError
-        If an expression of the source is wrong.
     """
     if spark not in _in_utc:
         zone = spark.conf.get("spark.sql.session.timeZone")
         if zone not in ("UTC", "Etc/UTC", "Z"):
-            raise SourceError(f"the Spark session's time zone is {zone}; set spark.sql.session.timeZone to UTC")
+            says = f"the Spark session's time zone is {zone}; set spark.sql.session.timeZone to UTC"
+            raise SourceError(says, time_zone=zone)
         _in_utc.add(spark)
     states = sorted(files, key=lambda state: state.path)
     ranks = {state.path: Place(rank, state.modified_ms) for rank, state in enumerate(states)}
@@ -115,14 +105,9 @@ class ReadFiles:
 
 
 def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collection[str]) -> ReadFiles:
-    """Compute the frames of ``read``; a file that fails the scan does not affect others.
+    """Compute the frames of ``read``, which reads and caches all files except those passed with a reason.
 
-    Parameters
-    ----------
-    read
-        Reads and caches all files except those passed with a reason.
-    files
-        Paths of the files.
+    A file that fails the scan does not affect the others.
     """
     damaged: dict[str, str] = {}
     while True:

@@ -29,19 +29,9 @@ if TYPE_CHECKING:
 def consume_slice(
     connection: Connection, planned: TopicSlice, name: str, patience: float = limits.PROGRESS_SECONDS
 ) -> Iterator[list[Message]]:
-    """The records of a slice, as many at a time as are available.
+    """The records of a slice, as many at a time as are available; TopicRefusedError if they cannot be read.
 
-    Parameters
-    ----------
-    name
-        The source, as ``PIPELINE.SOURCE``.
-    patience
-        Seconds to wait for progress.
-
-    Raises
-    ------
-    TopicRefusedError
-        If they cannot be read.
+    ``name`` is the source, as ``PIPELINE.SOURCE``, and ``patience`` the seconds to wait for progress.
     """
     from confluent_kafka import KafkaException, TopicPartition
 
@@ -66,12 +56,15 @@ def _until(
 ) -> Iterator[list[Message]]:
     from confluent_kafka import TopicPartition
 
+    def is_within(message: Message) -> bool:
+        return cast(int, message.offset()) < ends.get(cast(int, message.partition()), 0)
+
     most, deadline, places = 100, time.monotonic() + patience, dict[int, int]()
     while ends:
         given = consumer.consume(most, 0.5)
         for error in filter(None, [message.error() for message in given]):
             _refuse(error, planned, name, connection)
-        messages = [message for message in given if message.error() is None and _is_within(message, ends)]
+        messages = [message for message in given if message.error() is None and is_within(message)]
         if messages:
             yield messages
         # Depending on the size of earlier records: ten thousand of 10 MB each would not fit.
@@ -97,10 +90,6 @@ def _until(
                 source=name,
                 topic=planned.topic,
             )
-
-
-def _is_within(message: Message, ends: dict[int, int]) -> bool:
-    return cast(int, message.offset()) < ends.get(cast(int, message.partition()), 0)
 
 
 def _refuse(error: KafkaError, planned: TopicSlice, name: str, connection: Connection) -> None:

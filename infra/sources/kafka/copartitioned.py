@@ -61,5 +61,8 @@ class Topics(NamedTuple):
             raise NotCoPartitionedError(
                 f"'{node.pipeline.name}.{node.name}' is not co-partitioned: topic '{one.topic}' has {len(one.ranges)} "
                 f"partitions, topic '{other.topic}' has {len(other.ranges)}, and equal keys do not meet; give both "
-                "topics the same number, or declare partitions=N at both sources, which rehashes their keys"
+                "topics the same number, or declare partitions=N at both sources, which rehashes their keys",
+                pipeline=node.pipeline.name,
+                node=node.name,
+                topics=(one.topic, other.topic),
             )

@@ -78,7 +78,7 @@ def _number(kind: str) -> Decode:
 
     def decode(payload: bytes) -> str:
         if len(payload) != size:
-            raise UndecodableError(f"has {len(payload)} bytes, and a {kind} has {size}")
+            raise UndecodableError(f"has {len(payload)} bytes, and a {kind} has {size}", type=kind)
         return str(struct.unpack(layout, payload)[0])
 
     return decode

@@ -42,15 +42,7 @@ def slice_rows(
 ) -> DataFrame:
     """The records of a slice, in the schema of `Landing`; nothing is read yet.
 
-    Parameters
-    ----------
-    patience
-        Seconds without a record after which reading fails.
-
-    Raises
-    ------
-    SettingsError
-        If Spark's source does not support a format or a property.
+    After ``patience`` seconds without a record, reading fails. What Spark's source does not support is a SettingsError.
     """
     for place, format in (("key", topic.key), ("value", topic.value)):
         _refuse(place, format, topic.topic)
@@ -109,7 +101,8 @@ def java_properties(properties: Mapping[str, str]) -> dict[str, str]:
     if "sasl.username" in properties:
         module = next((name for start, name in _MODULES.items() if (mechanism or "").startswith(start)), None)
         if module is None:
-            raise SettingsError(f"SASL mechanism {mechanism} has no login that {SETTING}=engine can give; unset it")
+            says = f"SASL mechanism {mechanism} has no login that {SETTING}=engine can give; unset it"
+            raise SettingsError(says, variable=SETTING, mechanism=mechanism)
         who = [f'{part}="{_escaped(properties.get(f"sasl.{part}", ""))}"' for part in ("username", "password")]
         found["sasl.jaas.config"] = f"org.apache.kafka.common.security.{module} required {' '.join(who)};"
     if "ssl.ca.location" in properties:
@@ -177,4 +170,5 @@ def _pem(path: str) -> str:
     try:
         return Path(path).read_text()
     except OSError as error:
-        raise SettingsError(f"a certificate or key of RIVERMEET_KAFKA_SSL_… cannot be read: {error.strerror}") from None
+        says = f"a certificate or key of RIVERMEET_KAFKA_SSL_… cannot be read: {error.strerror}"
+        raise SettingsError(says, file=path) from None

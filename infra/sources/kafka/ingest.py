@@ -31,15 +31,13 @@ from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.infra.kafka.refusals import TopicPositionLostError
+from rivermeet.infra.kafka.refusals import TopicPositionLostError, TopicRefusedError
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.decoding import Decoder, decoders_of
 from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
-from rivermeet.infra.sources.kafka.landing import Landing
-from rivermeet.infra.sources.kafka.letters import letters_again
-from rivermeet.infra.sources.kafka.records import Passed, build_rows, landing_of
+from rivermeet.infra.sources.kafka.landing import Landing, Passed, build_rows, landing_of, letters_again
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import (
     TopicState,
@@ -94,13 +92,7 @@ class TopicStep(SourceStep[TopicSlice]):
         return topic_state(self.connection, self.topic.topic)
 
     def lag(self) -> list[PartitionLag]:
-        """The lag per partition, from the broker.
-
-        Raises
-        ------
-        TopicRefusedError
-            If the next run would be refused: the topic was recreated, or has lost records.
-        """
+        """The lag per partition, from the broker; refused if the next run would be."""
         read, state = self.position(self.note()), self.state()
         if read is not None:
             # The consumed offsets of a recreated topic have no meaning.
@@ -146,15 +138,15 @@ class TopicStep(SourceStep[TopicSlice]):
         ends = {p: (end, end) for p, (_, end) in before.ranges.items()}
         return before.model_copy(update={"ranges": ends, "added": (), "lost": {}, "anew": False})
 
+    def unreadable(self, planned: TopicSlice) -> TopicRefusedError | None:
+        """The refusal of a slice that can no longer be read; None if it can."""
+        return unreadable(planned, self.state(), self.name) if planned.unread else None
+
     def check(self, plan: EpochPlan) -> str | None:
         """Why a plan is skipped: its records are gone, and that was accepted. Otherwise reading it is refused."""
-        planned = plan.reads
-        if not self.accept_loss or not isinstance(planned, TopicSlice) or not planned.unread:
-            return None
-        why = unreadable(planned, self.state(), self.name)
-        if why is None and planned.since:
-            return "it was planned without the loss that is accepted"
-        return None if why is None else str(why)
+        why, planned = super().check(plan), plan.reads
+        is_old = self.accept_loss and isinstance(planned, TopicSlice) and planned.unread and planned.since
+        return "it was planned without the loss that is accepted" if why is None and is_old else why
 
     def lost(self) -> str | None:
         """Describe the records that a rebuild would lose because they can no longer be read, or None."""
@@ -193,12 +185,8 @@ class TopicStep(SourceStep[TopicSlice]):
         parsed = to_records(landed_rows(landed, self.topic), self.source, own, absent)
         return parsed if own else parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
 
-    def within(self, plan: EpochPlan) -> str:
-        """The topic."""
-        return f"topic '{self.topic.topic}'"
-
     def _land_by_engine(self, read: DataFrame, planned: TopicSlice, landing: Landing) -> None:
-        self._refuse_unreadable(planned)
+        self.refuse_unreadable(planned)
         if planned.since:
             # Spark's own source does not check leader epochs: the first record of each partition is read here, too.
             first = {p: (start, start + 1) for p, (start, _) in planned.unread.items()}
@@ -210,7 +198,7 @@ class TopicStep(SourceStep[TopicSlice]):
             landing.write_frame(read)
         except Exception:
             # Spark's errors contain hosts: the current error of the broker is shown instead, if there is one.
-            self._refuse_unreadable(planned)
+            self.refuse_unreadable(planned)
             raise
         self._refuse_remade(planned)
 
@@ -220,15 +208,10 @@ class TopicStep(SourceStep[TopicSlice]):
             yield from letters_again(self.dead_letters, plan.retries, landing_of(self.topic, decoders))
         if not planned.unread:
             return
-        self._refuse_unreadable(planned)
+        self.refuse_unreadable(planned)
         messages = consume_slice(self.connection, planned, self.name, self.patience)
         yield from build_rows(messages, planned, landing_of(self.topic, decoders, passed))
         self._refuse_remade(planned)
-
-    def _refuse_unreadable(self, planned: TopicSlice) -> None:
-        why = unreadable(planned, self.state(), self.name)
-        if why is not None:
-            raise why
 
     def _refuse_remade(self, planned: TopicSlice) -> None:
         """Refuse a topic that was recreated while it was read: the records may come from both."""

@@ -18,13 +18,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from rivermeet.infra.kafka.formats.framing import HEADER
-from rivermeet.infra.sources.declared_types import as_declared
+from rivermeet.infra.sources.declared_types import declare, no_text
 from rivermeet.infra.sources.files.json import json_field, not_one_object, parse_json_text
-from rivermeet.infra.sources.places import LINE_COLUMNS
 from rivermeet.pipelines import JSON, Kafka, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format, Objects
-
-_PLACE = ("file_rank", "block", "row")
 
 
 def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
@@ -53,19 +50,17 @@ def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
         "kafka_tombstone": F.isnull("value"),
         "kafka_headers": F.coalesce("headers", F.expr("CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>)")),
     }
-    raw = F.struct(*[columns[name].alias(f"r{i}") for i, name in enumerate(topic.schema)])
-    line: Mapping[str, Column] = {
-        **{name: F.col(name) for name in (*_PLACE, "file")},
-        "modified_ms": F.col("timestamp"),
-        "member": F.lit(None).cast("string"),
-        "line": F.col("offset"),
-        "text": F.col("letter"),
-        "header": F.col("origin"),
-    }
-    rows = texts.select(
-        *[line[name].alias(name) for name in LINE_COLUMNS], raw.alias("raw"), F.coalesce(*problems).alias("malformed")
+    return declare(
+        texts,
+        topic.schema,
+        [columns[name] for name in topic.schema],
+        F.coalesce(*problems),
+        modified_ms=F.col("timestamp"),
+        member=no_text(),
+        line=F.col("offset"),
+        text=F.col("letter"),
+        header=F.col("origin"),
     )
-    return as_declared(rows, topic.schema)
 
 
 def _text(place: str, format: Format | None, envelope: Mapping[str, str] | None = None) -> dict[str, Column]:

@@ -95,15 +95,7 @@ def topic_state(connection: Connection, topic: str) -> TopicState:
 
 
 def next_slice(before: TopicSlice | None, state: TopicState, name: str, accept_loss: bool = False) -> TopicSlice:
-    """The slice after ``before``; everything if there is none.
-
-    Parameters
-    ----------
-    name
-        The source, as ``PIPELINE.SOURCE``.
-    accept_loss
-        Whether to continue after missing records.
-    """
+    """The slice after ``before``; everything if there is none. ``accept_loss`` continues after missing records."""
     starts = dict.fromkeys(state.low, 0) | {p: end for p, (_, end) in before.ranges.items()} if before else state.low
     lost: dict[int, tuple[int, int]] = {}
     same = before is not None and (before.topic, before.id) == (state.topic, state.id)

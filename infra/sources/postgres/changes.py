@@ -55,18 +55,10 @@ class Lineage(NamedTuple):
 
 @dataclass
 class Changes:
-    """Decodes the changes of a table.
+    """Decodes the changes of a table in the planned range of commits.
 
-    Attributes
-    ----------
-    planned
-        The table and the range of commits.
-    columns, key
-        Names of the declared columns, and of the identifying ones.
-    kept
-        The columns that the table has before and after the range.
-    unchanged
-        Numbers of the columns whose values have to be fetched.
+    ``columns`` and ``key`` are the declared columns and the identifying ones, ``kept`` those that the table has before
+    and after the range. ``unchanged`` are the numbers of columns whose values have to be fetched.
     """
 
     planned: WalRange
@@ -81,13 +73,7 @@ class Changes:
     _branches: int = 0
 
     def rows(self, messages: Iterable[bytes]) -> Iterator[Landed]:
-        """The rows of all messages of the plugin.
-
-        Raises
-        ------
-        TableAlteredError
-            If a row lacks a column that has another name there.
-        """
+        """The rows of all messages of the plugin; TableAlteredError if one lacks a column that had another name."""
         begin, block, row = Begin(-1, 0, 0), 0, 0
         for data in messages:
             kind = data[:1]

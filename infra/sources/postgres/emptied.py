@@ -19,17 +19,10 @@ from rivermeet.records.type_text import type_text
 
 
 def with_emptied(records: DataFrame, own: DataFrame | None, emptied: Sequence[Emptied], table: str) -> DataFrame:
-    """An epoch's records with the tombstones of its truncates.
+    """An epoch's records with the tombstones of its truncates; ``table`` is the origin of the tombstones.
 
-    Parameters
-    ----------
-    records
-        Columns ``key value timestamp partition origin sequence``; ``sequence.file_rank`` is twice the number of
-        truncates before.
-    own
-        Rows of the node's own table before the epoch.
-    table
-        Its name in the database, the origin of the tombstones.
+    ``sequence.file_rank`` of a record is twice the number of truncates before it. ``own`` are the rows of the node's
+    own table before the epoch.
     """
     if not emptied:
         return records

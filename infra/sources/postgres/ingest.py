@@ -8,27 +8,32 @@
 | lost the slot, another server, another table of the name | is refused (``infra/postgres/state.py``) |
 
 The position is in the plan of the last committed epoch, not in the slot, which is advanced when a later epoch is
-planned. A row that is not a record of the source is a dead letter, and too many of them refuse the epoch. Held by
-``tests/infra/sources/postgres/test_reading.py``.
+planned. That of a snapshot is in a line of its own, written before the commit: the last one of an epoch counts
+(``tests/infra/sources/postgres/test_kill.py``). A row that is not a record of the source is a dead letter, and too many
+of them refuse the epoch. Held by ``tests/infra/sources/postgres/test_reading.py``.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.changelog_files import records
+from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.plain_files import schema_at
 from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.inputs import pin_table
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.postgres.catalog import Alterations, catalog
@@ -52,42 +57,31 @@ from rivermeet.infra.postgres.state import (
     server_state,
     table_state,
 )
-from rivermeet.infra.postgres.unique import is_unique, key_warning
+from rivermeet.infra.postgres.unique import is_unique as is_unique_key
+from rivermeet.infra.postgres.unique import key_warning
 from rivermeet.infra.postgres.wal_range import KnownTable, WalRange
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.settings import SettingsError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.postgres.changes import Changes
-from rivermeet.infra.sources.postgres.copied import Line
 from rivermeet.infra.sources.postgres.emptied import with_emptied
 from rivermeet.infra.sources.postgres.lag import COLUMNS, WalLag, lag_of
-from rivermeet.infra.sources.postgres.landing import Landing
-from rivermeet.infra.sources.postgres.own_rows import own_rows
-from rivermeet.infra.sources.postgres.peek import peek_messages
-from rivermeet.infra.sources.postgres.position import note_snapshot, position
+from rivermeet.infra.sources.postgres.landing import Landing, Line
 from rivermeet.infra.sources.postgres.problems import find_problems
 from rivermeet.infra.sources.postgres.repeated_key import find_repeated_key
 from rivermeet.infra.sources.postgres.rows import landed_rows
 from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine
 from rivermeet.infra.sources.postgres.snapshot import release
 from rivermeet.infra.sources.postgres.unchanged import fill_unchanged
-from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.source_frames import SourceFrames
 from rivermeet.infra.sources.source_step import SourceStep
-from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing
-from rivermeet.infra.sources.tables import Unread, is_fresh
+from rivermeet.infra.sources.standing import Finding, ReportTable, Standing, Unread
 from rivermeet.pipelines import Node, Postgres
 from rivermeet.pipelines.expressions import quote
+from rivermeet.records.changelog import as_of, unflatten
 
 if TYPE_CHECKING:
     import psycopg
-
-
-class _Published(NamedTuple):
-    """A table's number in the publication, None if that is for all tables, and the position since which it has it."""
-
-    number: int | None
-    at_least: int
 
 
 @dataclass(frozen=True)
@@ -118,8 +112,30 @@ class PostgresStep(SourceStep[WalRange]):
         return self.slot.database
 
     def position(self, note: CommitNote | None) -> WalRange | None:
-        """The node's last position; None before the first."""
-        return position(self.log, self.node, note)
+        """The node's last position; None before the first, and LogPositionLostError if the log does not have it."""
+        return self._position(self.node, note)
+
+    def _position(self, node: Node, note: CommitNote | None) -> WalRange | None:
+        """That of a source of the pipeline: the end of the last committed range, or the last snapshot before it."""
+        if note is None:
+            return None
+        body = self.log.lines(node.name, "plan", note.epoch - 1).get(note.epoch)
+        reads = EpochPlan.model_validate_json(body).reads if body is not None else None
+        found = reads if isinstance(reads, WalRange) else None
+        if found is not None and found.end is None:
+            taken = max(self._snapshots(node.name, note.epoch), key=lambda each: each["attempt"], default=None)
+            found = None if taken is None else WalRange.model_validate(taken["wal"])
+        if found is None:
+            raise LogPositionLostError(
+                f"source '{node.pipeline.name}.{node.name}': the epoch log does not say up to where epoch {note.epoch} "
+                f"read the database: put the log back ({self.log.path}), or run "
+                f"`rivermeet resnapshot {node.pipeline.name} {node.name}`",
+                epoch=note.epoch,
+            )
+        return found
+
+    def _snapshots(self, node: str, epoch: int) -> list[dict[str, Any]]:
+        return [json.loads(body) for at, body in self.log.bodies(node, "snapshot", epoch - 1) if at == epoch]
 
     def positions(self) -> Mapping[str, int]:
         """The positions of those sources of the pipeline in this database that were read."""
@@ -132,7 +148,7 @@ class PostgresStep(SourceStep[WalRange]):
     def _read(self, node: Node) -> WalRange | None:
         """The last position of a source of the pipeline; None before the first."""
         note = last_note(self._paths(node).changelog)
-        return position(self.log, node, note[1] if note else None)
+        return self._position(node, note[1] if note else None)
 
     def problems(self, connection: psycopg.Connection[Any], before: WalRange | None) -> Iterator[PostgresRefusedError]:
         """All problems that prevent reading the table, each with its remedy."""
@@ -144,7 +160,7 @@ class PostgresStep(SourceStep[WalRange]):
         before = self.position(previous)
         with self.database.open_connection() as connection:
             # Read before the comparison: later changes are found the next time.
-            known = self._known(connection, before)
+            known = before and catalog(connection, self.reads, before.publication, before.relation).known
             self._refuse(connection, before)
             if before is None:
                 table = table_state(connection, self.reads)
@@ -153,13 +169,18 @@ class PostgresStep(SourceStep[WalRange]):
             cut = self.slot.next_cut(connection, self.node.name, self.positions(), server)
             if cut is None and not self.has_new_columns(previous):
                 return None
-            return self._range(before, cut).model_copy(update={"known": known})
+            end, at = (cut.cut, cut.at) if cut is not None else (before.position, before.at)
+            # A change takes about a hundred bytes of the log.
+            rows = (end - before.position) // 200
+            read = {"start": before.position, "end": end, "at": at, "rows": rows, "known": known}
+            return before.model_copy(update=read)
 
     def range_again(self, previous: CommitNote | None) -> WalRange | None:
         """Refused: newer changes of the letters' rows have been read."""
         raise NotRepeatableError(
             f"source '{self.name}': a dead letter of a table may be older than the current row; correct the "
-            f"declaration, and read the whole table again: `rivermeet resnapshot {self.name.replace('.', ' ')}`"
+            f"declaration, and read the whole table again: `rivermeet resnapshot {self.name.replace('.', ' ')}`",
+            source=self.name,
         )
 
     def lag(self) -> WalLag | None:
@@ -171,10 +192,6 @@ class PostgresStep(SourceStep[WalRange]):
         """The unread bytes of the log, and the log that the slot retains."""
         lag = self.lag()
         return Standing() if lag is None else Standing(lag.behind, (f"table '{self.reads.table}', {lag.shown}",))
-
-    def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
-        """Whether no change of the table has been there for longer, by the clock of its commit, and was not read."""
-        return is_fresh(self.changed(), freshness_ms, now_ms)
 
     def changed(self) -> Unread | None:
         """The unread part of the log; None if nothing was read yet."""
@@ -245,16 +262,23 @@ class PostgresStep(SourceStep[WalRange]):
         assert isinstance(planned, WalRange), "a plan of a table has a range"
         landing = Landing.create(self.landing, plan.epoch, len(self.reads.columns))
         if planned.end is None:
-            note_snapshot(self.log, plan, self._land_snapshot(landing, planned))
+            taken = self._land_snapshot(landing, planned)
+            attempt = len(self._snapshots(plan.node, plan.epoch)) + 1
+            body = json.dumps({"attempt": attempt, "wal": taken.model_dump()})
+            self.log.write(plan.node, plan.incarnation, plan.epoch, "snapshot", body, attempt)
             crash.reached("snapshot-noted", self.node.name)
             changes = None
         else:
             changes = self._land_changes(landing, planned, plan)
         crash.reached("landed", self.node.name)
-        is_unique = landing.is_empty or self._is_unique()
+        is_unique = landing.is_empty
+        if not is_unique:
+            with self.database.open_connection() as connection:
+                table = table_state(connection, self.reads)
+                is_unique = table is not None and is_unique_key(connection, self.reads, table.oid)
         own = None
         if changes is not None and (changes.unchanged or changes.emptied or not is_unique):
-            own = own_rows(spark, self._paths(self.node), plan)
+            own = self._own_rows(spark, plan)
         if not is_unique:
             self._refuse_repeated_key(landing.read(spark), own if self._has_own_key() else None)
         parsed = shared.keep(self._parsed(landing.read(spark), changes, own))
@@ -262,30 +286,20 @@ class PostgresStep(SourceStep[WalRange]):
         emptied = changes.emptied if changes is not None else ()
         return self.finish(plan, frames, rows=with_emptied(frames.records, own, emptied, self.reads.table))
 
-    def within(self, plan: EpochPlan) -> str:
-        """The table."""
-        return f"table '{self.reads.table}'"
-
-    def _known(self, connection: psycopg.Connection[Any], before: WalRange | None) -> KnownTable | None:
-        """The catalog's state of a table that was read before."""
-        if before is None:
-            return None
-        return catalog(connection, self.reads, before.publication, before.relation).known
-
     def _land_snapshot(self, landing: Landing, planned: WalRange) -> WalRange:
         """Land a snapshot of the table; return what was read, with its position."""
         with self.database.open_connection() as connection:
             self._refuse(connection, None)
             table = table_state(connection, self.reads)
             assert table is not None
-            published = self._published(connection)
+            number, at_least = self._publish(connection)
             server = server_state(connection)
             with ExitStack() as stack:
                 # Once this transaction has it, the snapshot lasts, even if the exporting connection ends.
                 with self.slot.hold():
-                    line, snapshot = self.slot.snapshot(connection, at_least=published.at_least)
+                    line, snapshot = self.slot.snapshot(connection, at_least=at_least)
                     seen = stack.enter_context(snapshot.open_connection())
-                    if not self._awaited() - {self.node.name}:
+                    if not {node.name for node in self._sources()} - self.positions().keys() - {self.node.name}:
                         release(line.slot)
                 known = catalog(seen, self.reads, line.publication, table.oid).known
                 landing.write_snapshot(self._copied(seen, table), snapshot.lsn, server.now_ms)
@@ -298,7 +312,7 @@ class PostgresStep(SourceStep[WalRange]):
                 "slot": line.slot,
                 "publication": line.publication,
                 "relation": table.oid,
-                "published": published.number,
+                "published": number,
                 "known": known,
                 "start": snapshot.lsn,
                 "end": snapshot.lsn,
@@ -306,8 +320,8 @@ class PostgresStep(SourceStep[WalRange]):
             }
         )
 
-    def _published(self, connection: psycopg.Connection[Any]) -> _Published:
-        """Publish the table; refused if it is not published completely."""
+    def _publish(self, connection: psycopg.Connection[Any]) -> tuple[int | None, int]:
+        """Publish the table completely; its number, None if the publication is for all tables, and since where."""
         name, reads = self.slot.publication, self.reads
         try:
             found, altered = publish(connection, name, self._tables(), reads)
@@ -317,7 +331,7 @@ class PostgresStep(SourceStep[WalRange]):
             raise attach_source(problem, self.name, False)
         _, state = found.tables[reads.table]
         assert state is not None
-        return _Published(state.published, log_end(connection) if altered else 0)
+        return state.published, log_end(connection) if altered else 0
 
     def _refuse_altered(
         self, connection: psycopg.Connection[Any], table: TableState, known: KnownTable, line: SlotLine
@@ -327,7 +341,8 @@ class PostgresStep(SourceStep[WalRange]):
         now = catalog(connection, self.reads, line.publication, table.oid)
         for problem in Alterations(connection, self.reads, line.publication, known, now).problems():
             release(line.slot)
-            raise type(problem)(f"source '{self.name}': {problem}: it was while the table was read; run again")
+            says = f"source '{self.name}': {problem}: it was while the table was read; run again"
+            raise type(problem)(says, **{**problem.fields, "source": self.name})
 
     def _copied(self, seen: psycopg.Connection[Any], table: TableState) -> Iterator[Line]:
         from psycopg import sql
@@ -353,7 +368,7 @@ class PostgresStep(SourceStep[WalRange]):
         with self.database.open_connection() as connection:
             self._refuse(connection, planned)
         try:
-            landing.write_changes(changes.rows(peek_messages(self.database, self.slot, planned)))
+            landing.write_changes(changes.rows(self.slot.peek(planned)))
         except TableAlteredError as problem:
             raise attach_source(problem, self.name, True) from None
         return changes
@@ -363,14 +378,24 @@ class PostgresStep(SourceStep[WalRange]):
         rows = landed_rows(landed, self.reads, lineage=bool(unchanged))
         if unchanged:
             rows = fill_unchanged(rows, self.source, sorted(unchanged), own if self._has_own_key() else None)
-        parsed = to_records(rows, self.source)
-        return parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
+        return self.records_of(rows)
 
-    def _is_unique(self) -> bool:
-        """Whether the database guarantees that keys are unique."""
-        with self.database.open_connection() as connection:
-            table = table_state(connection, self.reads)
-            return table is not None and is_unique(connection, self.reads, table.oid)
+    def _own_rows(self, spark: SparkSession, plan: EpochPlan) -> DataFrame | None:
+        """Live rows of the node's own table before the epoch: the fold of its changelog; None before the first.
+
+        The folded table is a cache, so every version that is not ahead of the epoch gives the same rows: the newest
+        one is used, with the changelog's records since.
+        """
+        if not plan.ends:
+            return None
+        paths = self._paths(self.node)
+        version, ends = pin_table(paths.table, plan.ends, plan.incarnation)
+        folded = None
+        if version is not None:
+            shape = schema_at(paths.changelog)
+            key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))
+            folded = unflatten(read(spark, paths.table, version), key, value, schema_at(paths.table, version))
+        return as_of(folded, records(spark, paths.changelog, ends, plan.ends))
 
     def _refuse_repeated_key(self, landed: DataFrame, own: DataFrame | None) -> None:
         found = find_repeated_key(landed, self.reads, own)
@@ -387,12 +412,6 @@ class PostgresStep(SourceStep[WalRange]):
         """Whether the node's key identifies rows in the database; a stream may have another key."""
         return {quote(name) for name in self.reads.key} == {e.sql for e in self.source.key.values()}
 
-    def _range(self, before: WalRange, cut: SlotLine | None) -> WalRange:
-        end, at = (cut.cut, cut.at) if cut is not None else (before.position, before.at)
-        # A change takes about a hundred bytes of the log.
-        rows = (end - before.position) // 200
-        return before.model_copy(update={"start": before.position, "end": end, "at": at, "rows": rows})
-
     def _refuse(self, connection: psycopg.Connection[Any], before: WalRange | None) -> None:
         for problem in self.problems(connection, before):
             raise problem
@@ -406,10 +425,6 @@ class PostgresStep(SourceStep[WalRange]):
             reads = node.source.reads if node.source is not None else None
             if isinstance(reads, Postgres) and reads.database == self.reads.database:
                 yield node
-
-    def _awaited(self) -> set[str]:
-        """Sources of the pipeline in this database that were never read."""
-        return {node.name for node in self._sources()} - self.positions().keys()
 
     def _paths(self, node: Node) -> NodeTables:
         own = f"/{self.node.pipeline.name}/{self.node.name}/changelog"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.kind import SourceContext, SourceKind
-from rivermeet.infra.sources.tables import FRESHNESS
+from rivermeet.infra.sources.standing import TABLE_FRESHNESS
 from rivermeet.pipelines import Node, Postgres
 
 if TYPE_CHECKING:
@@ -28,4 +28,4 @@ def step(context: SourceContext, node: Node) -> PostgresStep:
     return PostgresStep(node, context.changelog(node), log, slot, context.landing(node), code_version=version)
 
 
-KIND = SourceKind("table of PostgreSQL", Postgres, WalRange, step, FRESHNESS, has_snapshots=True)
+KIND = SourceKind("table of PostgreSQL", Postgres, WalRange, step, TABLE_FRESHNESS, has_snapshots=True)

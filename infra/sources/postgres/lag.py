@@ -40,14 +40,9 @@ WHERE get_byte(data, 0) = 66 AND ('x' || encode(substring(data FROM 2 FOR 8), 'h
 class WalLag:
     """A source, and the slot that it shares.
 
-    Attributes
-    ----------
-    read, end
-        Positions in the log: of the last change read, and of the end.
-    since_ms
-        Commit time of the first unread change; None if all were read.
-    held_back, left
-        Bytes of log that the slot retains, and that remain until it is invalidated (None: no limit).
+    ``read`` and ``end`` are positions in the log: of the last change read, and of the end. ``since_ms`` counts from the
+    commit of the first unread change; None if all were read. ``held_back`` and ``left`` are the bytes of log that the
+    slot retains, and that remain until it is invalidated (None: no limit).
     """
 
     slot: str

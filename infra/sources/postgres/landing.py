@@ -1,4 +1,16 @@
-"""Lands rows of a table of PostgreSQL (``infra/sources/landing_folder.py``)."""
+"""Lands rows of a table of PostgreSQL (``infra/sources/landing_folder.py``).
+
+Rows of COPY become columns of text a chunk at a time, without Python per row:
+
+| in the table | as CSV | c0 | c1 |
+|---|---|---|---|
+| 1, null | ``1,`` | 1 | null |
+| 2, an empty text | ``2,""`` | 2 | an empty text |
+| 3, a text with ``"`` and the end of a line | ``3,"a""`` and ``b"`` | 3 | as in the table |
+| null, of a table of one column | an empty line | null | |
+
+Values are the texts that the log has of them, too. Held by ``tests/infra/sources/postgres/test_copied.py``.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +19,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+from pyarrow import csv
 
 from rivermeet.infra.sources.landing_folder import LandingFolder, in_chunks, new_folder
-from rivermeet.infra.sources.postgres.copied import Line, read_copy
 
+Line = bytes | bytearray | memoryview
 ROWS, BYTES = 50_000, 32 << 20
 """Rows of a chunk, and bytes of their values."""
 _PLACE = (
@@ -94,3 +107,20 @@ class Landing(LandingFolder):
 
 def _size(row: Landed) -> int:
     return sum(len(text) for text in row.texts if text)
+
+
+def read_copy(lines: Iterable[Line], width: int, most: int, most_bytes: int) -> Iterator[pa.Table]:
+    """Tables of at most that many rows or bytes, with ``width`` columns of text; each line has its end."""
+    names = [f"c{at}" for at in range(width)]
+    parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+    convert = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    for chunk in in_chunks(lines, most, most_bytes, len):
+        data = b"".join(chunk)
+        # One block: Arrow refuses a row that spans two.
+        read = csv.ReadOptions(column_names=names, block_size=len(data) + 1)
+        yield csv.read_csv(pa.BufferReader(data), read, parse, convert)

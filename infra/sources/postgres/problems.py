@@ -23,8 +23,7 @@ from rivermeet.infra.postgres.state import (
     table_state,
 )
 from rivermeet.infra.postgres.wal_range import WalRange
-from rivermeet.infra.sources.postgres.peek import truncating
-from rivermeet.infra.sources.postgres.slot import PipelineSlot
+from rivermeet.infra.sources.postgres.slot import PipelineSlot, truncating
 from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:
@@ -51,11 +50,12 @@ def find_problems(
                 f"all {server.slots} replication slots are taken: drop one that nobody needs, or have more, which "
                 "takes a restart of the server",
                 [f"ALTER SYSTEM SET max_replication_slots = {server.slots + 2}"],
+                slots=server.slots,
             )
         yield from _explain_refused_connection(slot)
     else:
         if line is None or line.state != "standing" or before.slot != line.slot:
-            yield SlotLostError(f"slot {before.slot} was given up, and with it the changes since")
+            yield SlotLostError(f"slot {before.slot} was given up, and with it the changes since", slot=before.slot)
         else:
             yield from slot.problems(connection, server)
             if before.position < line.kept:

@@ -19,30 +19,22 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from rivermeet.infra.sources.postgres.rows import landed_rows
+from rivermeet.infra.sources.postgres.rows import OP, landed_rows
 from rivermeet.pipelines import Postgres
-
-_OP = 3
-"""Place of ``pg_op`` among the columns that each record has."""
 
 
 def find_repeated_key(landed: DataFrame, reads: Postgres, own: DataFrame | None) -> str | None:
     """A repeated key, as JSON; None if there is none.
 
-    Parameters
-    ----------
-    landed
-        Rows of an epoch, as they were read.
-    own
-        Rows of the node's own table before the epoch, by the identifying columns; None if there are none, or not
-        needed.
+    ``landed`` are the rows of an epoch as they were read, and ``own`` those of the node's own table before it, by the
+    identifying columns; None if there are none, or not needed.
     """
     texts = {at: f"c{list(reads.columns).index(name)}" for at, name in enumerate(reads.key)}
     place = [name for name in landed.columns if not name.startswith("c") or not name[1:].isdigit()]
     keys = landed.select(*place, *[F.col(text).alias(f"c{at}") for at, text in texts.items()])
     rows = landed_rows(keys, replace(reads, schema=reads.key_columns))
     named = F.struct(*[F.col(f"typed.t{at}").alias(name) for at, name in enumerate(reads.key)])
-    op = F.col(f"typed.t{len(reads.key) + _OP}")
+    op = F.col(f"typed.t{len(reads.key) + OP}")
     events = rows.where(F.isnull("malformed")).select(
         named.alias("key"), op.alias("op"), F.struct("file_rank", "block", "row").alias("place")
     )

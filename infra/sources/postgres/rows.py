@@ -16,10 +16,11 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from rivermeet.infra.sources.declared_types import as_declared, not_a
-from rivermeet.infra.sources.places import LINE_COLUMNS
+from rivermeet.infra.sources.declared_types import declare, no_text, not_a
 from rivermeet.pipelines import Postgres
 
+OP = 3
+"""Place of ``pg_op`` among the columns that each record has."""
 LINEAGE: Mapping[str, str] = {
     "unchanged": "ARRAY<INT>",
     "earlier_key": "ARRAY<STRING>",
@@ -29,13 +30,7 @@ LINEAGE: Mapping[str, str] = {
 
 
 def landed_rows(landed: DataFrame, reads: Postgres, lineage: bool = False) -> DataFrame:
-    """The result of `as_declared` for landed rows.
-
-    Parameters
-    ----------
-    lineage
-        Whether ``typed`` has the columns of `LINEAGE` as well.
-    """
+    """The result of `as_declared` for landed rows; with ``lineage``, ``typed`` has the columns of `LINEAGE` as well."""
     columns: dict[str, Column] = {}
     problems: list[Column] = []
     for at, (name, kind) in enumerate(reads.columns.items()):
@@ -55,18 +50,15 @@ def landed_rows(landed: DataFrame, reads: Postgres, lineage: bool = False) -> Da
         columns |= {name: F.col(name) for name in LINEAGE}
         kinds |= LINEAGE
     shown = F.struct(*[F.col(f"c{at}").alias(name) for at, name in enumerate(reads.columns)])
-    line: Mapping[str, Column] = {
-        **{name: F.col(name) for name in ("file_rank", "block", "row")},
-        "file": F.lit(reads.table),
-        "modified_ms": F.col("timestamp"),
-        "member": F.lit(None).cast("string"),
-        "line": F.col("lsn"),
-        "text": F.to_json(shown, {"ignoreNullFields": "false"}),
-        "header": F.to_json(F.struct("op", "lsn", "timestamp", "xid", "unchanged")),
-    }
-    raw = F.struct(*[columns[name].alias(f"r{at}") for at, name in enumerate(kinds)])
-    malformed = F.coalesce(*problems, F.lit(None).cast("string"))
-    rows = landed.select(
-        *[line[name].alias(name) for name in LINE_COLUMNS], raw.alias("raw"), malformed.alias("malformed")
+    return declare(
+        landed,
+        kinds,
+        [columns[name] for name in kinds],
+        F.coalesce(*problems, no_text()),
+        file=F.lit(reads.table),
+        modified_ms=F.col("timestamp"),
+        member=no_text(),
+        line=F.col("lsn"),
+        text=F.to_json(shown, {"ignoreNullFields": "false"}),
+        header=F.to_json(F.struct("op", "lsn", "timestamp", "xid", "unchanged")),
     )
-    return as_declared(rows, kinds)

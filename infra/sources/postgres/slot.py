@@ -13,12 +13,13 @@ transactions. The state of the slot is a line of the epoch log, written before t
 | ``standing``, its cut | a cut that some sources have planned | the others use it |
 | ``standing``, advanced to | a slot that is not yet advanced | advances it |
 
-A cut that was not planned for a minute is fixed again. Held by ``tests/infra/sources/postgres/test_slot.py``.
+A cut that was not planned for a minute is fixed again. Held by ``tests/infra/sources/postgres/test_slot.py`` and
+``tests/infra/sources/postgres/test_reading.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -28,8 +29,9 @@ from pydantic import BaseModel, ConfigDict
 
 from rivermeet.infra import crash
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.postgres.connection import Database
+from rivermeet.infra.postgres.connection import Database, refusing
 from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.infra.postgres.pgoutput import Begin, Truncate, decode_message
 from rivermeet.infra.postgres.refusals import PostgresRefusedError, SlotLostError
 from rivermeet.infra.postgres.state import ServerState, server_state, slot_problems, slot_state
 from rivermeet.infra.postgres.wal_range import WalRange
@@ -42,6 +44,17 @@ if TYPE_CHECKING:
 _NEWS = """
 SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s, 'proto_version', '1',
                'publication_names', %s) WHERE get_byte(data, 0) IN (68, 73, 84, 85))
+"""
+
+
+_PEEK = """
+SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, NULL, 'proto_version', '1',
+                                                     'publication_names', %s)
+"""
+
+_TRUNCATES = """
+SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, 'proto_version', '1', 'publication_names', %s)
+WHERE get_byte(data, 0) IN (66, 84)
 """
 
 
@@ -67,13 +80,7 @@ class SlotLine(BaseModel):
 
 @dataclass(frozen=True)
 class PipelineSlot:
-    """The slot of a pipeline in one database.
-
-    Attributes
-    ----------
-    lock
-        Lock file: only one process plans, or reads from the slot, at a time.
-    """
+    """The slot of a pipeline in one database; only one process plans, or reads from it, at a time, by its ``lock``."""
 
     database: Database
     log: EpochLog
@@ -96,16 +103,11 @@ class PipelineSlot:
         return SlotLine.model_validate_json(lines[max(lines)]) if lines else None
 
     def standing(self) -> SlotLine:
-        """The state of the existing slot.
-
-        Raises
-        ------
-        SlotLostError
-            If there is none.
-        """
+        """The state of the existing slot; SlotLostError if there is none."""
         found = self.line()
         if found is None or found.state != "standing":
-            raise SlotLostError(f"pipeline '{self.pipeline}' has no slot in database '{self.database.name}'")
+            says = f"pipeline '{self.pipeline}' has no slot in database '{self.database.name}'"
+            raise SlotLostError(says, pipeline=self.pipeline, database=self.database.name)
         return found
 
     def problems(self, connection: psycopg.Connection[Any], server: ServerState) -> Iterator[PostgresRefusedError]:
@@ -115,13 +117,31 @@ class PipelineSlot:
             found = slot_state(connection, line.slot)
             yield from slot_problems(line.slot, found, line.advanced, server, (line.system, line.timeline))
 
+    def peek(self, planned: WalRange) -> Iterator[bytes]:
+        """Messages of pgoutput up to the end of a range, and some from before its start.
+
+        A peek returns whole transactions in the order of their commits, and can be repeated. Only one client can peek
+        at a time; the server keeps the result for the cursor, so the lock is held only until it is available.
+        """
+        assert planned.end is not None, "a snapshot is not peeked at"
+        with (
+            self.database.connect() as connection,
+            refusing(),
+            connection.transaction(),
+            connection.cursor("peek", binary=True) as cursor,
+        ):
+            with self.hold():
+                cursor.execute(_PEEK, [planned.slot, lsn_text(planned.end), planned.publication])
+                found = cursor.fetchmany(limits.PEEKED_CHANGES)
+            while found:
+                for (data,) in found:
+                    yield data
+                found = cursor.fetchmany(limits.PEEKED_CHANGES)
+
     def snapshot(self, connection: psycopg.Connection[Any], at_least: int = 0) -> tuple[SlotLine, Snapshot]:
         """A snapshot after which the changes of the slot follow; the slot is created if no usable one exists.
 
-        Parameters
-        ----------
-        at_least
-            The minimum position: where the table was published.
+        ``at_least`` is the minimum position: where the table was published.
         """
         # Under the lock: of two sources that are read again, the second one uses the slot that the first one made
         # (test_two_that_find_it_lost_share_the_next).
@@ -172,10 +192,7 @@ class PipelineSlot:
     ) -> SlotLine | None:
         """The end of the next epoch of a source; None if nothing is new, or if other sources have to catch up.
 
-        Parameters
-        ----------
-        positions
-            The positions of the sources of the pipeline; ``node`` is one of them.
+        ``positions`` are those of the sources of the pipeline; ``node`` is one of them.
         """
         with self.hold():
             line, own = self.standing(), positions[node]
@@ -233,3 +250,15 @@ def drop(connection: psycopg.Connection[Any], slot: str) -> None:
     connection.execute(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [slot]
     )
+
+
+def truncating(connection: psycopg.Connection[Any], read: WalRange) -> Collection[int]:
+    """Transactions that truncated a table, among all that its slot still has; the caller holds the lock."""
+    xid, found = 0, set[int]()
+    for (data,) in connection.execute(_TRUNCATES, [read.slot, read.publication], binary=True):
+        message = decode_message(data)
+        if isinstance(message, Begin):
+            xid = message.xid
+        elif isinstance(message, Truncate) and read.relation in message.oids:
+            found.add(xid)
+    return found

@@ -54,15 +54,7 @@ class Snapshot:
 
 
 def export_snapshot(database: Database, slot: str, new: bool = False, at_least: int = 0) -> Snapshot:
-    """A snapshot for a pipeline's slot.
-
-    Parameters
-    ----------
-    new
-        Whether the slot is created with it.
-    at_least
-        The minimum position.
-    """
+    """A snapshot for a pipeline's slot, which is created with it if it is ``new``; ``at_least`` at that position."""
     known = _held.get(slot)
     if known is not None and known.is_kept and known.lsn >= at_least:
         return known

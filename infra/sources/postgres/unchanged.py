@@ -21,21 +21,16 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from rivermeet.infra.sources.places import LINE_COLUMNS
-from rivermeet.infra.sources.postgres.rows import LINEAGE
+from rivermeet.infra.sources.postgres.rows import LINEAGE, OP
 from rivermeet.pipelines import Source
 from rivermeet.pipelines.expressions import quote
 from rivermeet.records.changelog import field_names
 
 
 def fill_unchanged(rows: DataFrame, source: Source, columns: Collection[int], own: DataFrame | None) -> DataFrame:
-    """The result of `landed_rows` without `LINEAGE`, with omitted values of these columns filled in.
+    """The result of `landed_rows`, which has `LINEAGE`, without it, and with omitted values of these columns filled in.
 
-    Parameters
-    ----------
-    rows
-        From `landed_rows`, with `LINEAGE`.
-    own
-        Rows of the node's own table before the epoch, with key and value.
+    ``own`` are the rows of the node's own table before the epoch, with key and value.
     """
     reads = source.postgres
     places = {name: at for at, name in enumerate([*reads.schema, *LINEAGE])}
@@ -64,7 +59,7 @@ def fill_unchanged(rows: DataFrame, source: Source, columns: Collection[int], ow
     found: dict[int, Column] = {}
     for at in columns:
         is_left_out = F.array_contains(F.coalesce("left_out", F.expr("CAST(array() AS ARRAY<INT>)")), at)
-        is_written = ~is_left_out & (F.col(f"typed.t{len(reads.columns) + _OP}") != "d")
+        is_written = ~is_left_out & (F.col(f"typed.t{len(reads.columns) + OP}") != "d")
         written = F.last(F.when(is_written, F.struct(F.col(f"typed.t{at}").alias("v"))), ignorenulls=True).over(before)
         of_table = F.col(f"own.k{at}") if own is not None and at in kept else F.lit(None)
         found[at] = F.when(is_left_out, F.coalesce(written, of_table)).otherwise(
@@ -88,10 +83,6 @@ def fill_unchanged(rows: DataFrame, source: Source, columns: Collection[int], ow
     return asked.select(
         *LINE_COLUMNS, typed.alias("typed"), "instants", F.coalesce("malformed", *reasons).alias("malformed")
     )
-
-
-_OP = 3
-"""Place of ``pg_op`` among the columns that each record has."""
 
 
 def _kept_columns(source: Source, columns: Collection[int]) -> Mapping[int, str]:

@@ -5,7 +5,7 @@
     next, of       left k f|2@5, right f z@6       two rows, (f|2, z)@6 twice: an equal value is not stale
 
 A change of a cached side waits for the commit: one per key, in the order of the last writes, from
-what the last commit left to what is there now. The other side is looked up as it is now.
+the state of the last commit to the current one. The other side is looked up in its current state.
 
 1. The right changes fan out to the left rows of the last commit, and only to those whose value is
    still the same. A key that was absent and is absent again does not count as changed.

@@ -2,10 +2,10 @@
 
 Foreign key: the text before "|". Inner join:
 
-    right f x@5       nothing: nobody subscribes to f
+    right f x@5       nothing: no key subscribes to f
     left  k f|1@3     (f|1, x)@5: the later of the two timestamps
     right f y@4       (f|1, y)@4: the right record's own timestamp, though it goes back
-    left  k g|1@6     tombstone@6: f's row no longer holds and g has none
+    left  k g|1@6     tombstone@6: f's row is invalid, and g has no row
 
 Source: KIP-213 (golden `s000.fk.*`, `s001.fk.*`), instruction table of docs/kafka-streams.md 6
 (4.3.1), foreign keys that are null after KIP-962.
@@ -51,7 +51,7 @@ class ForeignKeyJoin:
             # Same key: the row did not join before either, or its end has been emitted by the right side.
             return no_row(x, lacking)
         # Without a foreign key nothing can be asked; only the old subscription can answer.
-        # Another key: nobody remembers whether the old one joined, so it is always ended.
+        # Another key: it is unknown whether the old one joined, so its row is always ended.
         return [tombstone(x, x, after(x, self.right.get(old_fk)) if new_fk is None else x.timestamp, lacking)]
 
     def _delete(self, x: Record, old: Record | None, old_fk: Any) -> list[Row]:
@@ -80,7 +80,7 @@ def put(table: dict[Any, Record], x: Record) -> None:
 
 
 def after(x: Record, right: Record | None) -> int:
-    """Timestamp of a left-triggered row: the later of both rows that stand behind it."""
+    """Timestamp of a left-triggered row: the later one of its two rows."""
     return x.timestamp if right is None else max(x.timestamp, right.timestamp)
 
 

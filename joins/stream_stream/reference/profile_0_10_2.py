@@ -6,7 +6,7 @@ Left join, window 10/10:
     right k a@8    (A, a)@8 as well: a null that was emitted is never taken back
     right k b@9    (A, b)@9; and nothing for b alone, it is not an outer side
 
-There is no lateness. What ends a pair is only that the earlier record is gone from its side's store,
+There is no lateness. A pair ends only when the earlier record is gone from its side's store,
 and a store's time is the newest record of its *own* side: left k A@0, right x b@10^9, right k a@5 still joins.
 
 Profile "0.10.2", proven on 3.0.2; with `kafka4` the old windows (`JoinWindows.of`) on 4.x.

@@ -54,11 +54,11 @@ class StreamStreamJoin:
         return self.process_copies([x])
 
     def process_copies(self, copies: Sequence[Record]) -> list[Row]:
-        """The same of what is one record, on the sides that it comes from."""
+        """The same for one record, on the sides that it comes from."""
         x = copies[0]
         state = self.partitions.setdefault(x.partition, Partition())
         rows = [row for copy in copies for row in self._met(state, copy)]
-        # Null and late records too: a record nobody joins still says what time it is.
+        # Null and late records too: a record that joins nothing still advances stream time.
         state.stream_time = max(state.stream_time, x.timestamp)
         return rows + self._closed(state, x)
 
@@ -91,7 +91,7 @@ class StreamStreamJoin:
         closed = [o for o in state.open if state.stream_time >= self.close(o)]
         state.open = [o for o in state.open if state.stream_time < self.close(o)]
         unpaired = [o for o in closed if (o.position, o.side) not in state.paired]
-        # A closed record is never looked up again, so what it paired with may be forgotten.
+        # A closed record is never looked up again, so its pairs may be forgotten.
         state.paired -= {(o.position, o.side) for o in closed}
         return [
             one_sided(o, x)

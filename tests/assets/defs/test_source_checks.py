@@ -8,10 +8,10 @@ import dagster as dg
 import pytest
 
 from rivermeet.assets.defs.source_checks import source_checks
-from rivermeet.infra.sources import tables
+from rivermeet.infra.sources import standing as tables
 from rivermeet.infra.sources.kafka import lag as topics
 from rivermeet.infra.sources.kafka.lag import PartitionLag
-from rivermeet.infra.sources.tables import Unread
+from rivermeet.infra.sources.standing import Unread
 from rivermeet.pipelines import JSON, DeltaTable, Files, Kafka, Pipeline, Postgres
 
 NOW = 10_000_000

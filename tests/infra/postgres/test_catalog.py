@@ -11,7 +11,7 @@ import pytest
 
 from rivermeet.infra.postgres.catalog import Alterations, catalog, log_problems
 from rivermeet.infra.postgres.wal_range import KnownTable, WalRange
-from rivermeet.infra.sources.postgres.peek import truncating
+from rivermeet.infra.sources.postgres.slot import truncating
 from rivermeet.pipelines import Postgres
 from tests.servers.postgres import PostgresServer
 

@@ -21,8 +21,8 @@ from rivermeet.infra.delta.io import read as read_table
 from rivermeet.infra.engine.session import new_session
 from rivermeet.infra.sources.files.discovery import discover
 from rivermeet.infra.sources.files.reading import read, read_all
-from rivermeet.infra.sources.rejected_rows import TooManyBadRowsError
 from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.source_step import TooManyBadRowsError
 from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Pipeline, Source, limits
 from tests.infra.sources.feeding import Fed, fed
 from tests.reliability import survived

@@ -41,18 +41,10 @@ NOT_UTF8_LINE = "the line is not UTF-8 text"
 
 
 def fields_of(texts: pa.Array, delimiter: str, width: int, wanted: Sequence[int], null: str | None) -> Fields:
-    """Fields of lines.
+    """Fields of lines that close every quoted field, except stray quotes.
 
-    Parameters
-    ----------
-    texts
-        Lines that close every quoted field, except stray quotes.
-    width
-        Fields of the header.
-    wanted
-        Their places in a line.
-    null
-        A text that means null in addition to the empty one.
+    ``wanted`` are their places among the ``width`` fields of the header; ``null`` is a text that means null in addition
+    to the empty one.
     """
     special = pc.or_(pc.match_substring(texts, '"'), pc.match_substring(texts, "\0"))
     plain = texts.filter(pc.invert(special))

@@ -86,22 +86,7 @@ class LandedFiles:
 
 
 def land(folder: Path, own: pa.Schema, ranks: Ranks, delimiter: str | None, shape: Shape) -> LandedFiles:
-    """Land files.
-
-    Parameters
-    ----------
-    folder
-        An empty folder.
-    own
-        Columns that the format adds.
-    delimiter
-        As for `read_lines`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file no longer exists.
-    """
+    """Land files in an empty folder, with the ``own`` columns of the format; FileNotFoundError if one is gone."""
     problems, left, spent = Problems(), dict[str, Place](), 0
 
     def spend(bytes: int) -> None:
@@ -150,4 +135,4 @@ def _placed(
             yield pa.table([*each, pa.array(np.arange(row, row + count)), *columns], schema)
             row += count
     except UnreadableError as error:
-        raise UnreadableError(f"{member}: {error}" if member else str(error)) from None
+        raise UnreadableError(f"{member}: {error}" if member else str(error), file=file[1], member=member) from None

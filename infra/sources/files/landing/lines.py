@@ -8,7 +8,7 @@ r"""Splits text files into lines, a block at a time: the number of each, and its
 
 Lines end with LF, CRLF or CR. Invalid UTF-8 becomes U+FFFD. Up to the first field that spans lines nothing is
 done line by line in Python. This module runs in this process and on executors, which get it by value, so it
-imports nothing of the project (``infra/sources/files/sequential_lines.py``).
+imports nothing of the project (``infra/sources/files/line_formats.py``).
 Held by ``tests/infra/sources/landing/test_lines.py``.
 """
 
@@ -57,14 +57,9 @@ def field_pattern(delimiter: str) -> str:
 
 
 def members(name: str, content: str | io.BytesIO) -> Iterator[tuple[str | None, IO[bytes]]]:
-    """The unpacked streams of a file: for a zip archive each CSV member with its name, otherwise one.
+    """The unpacked streams of a file, by its path or its bytes: each CSV member of a zip archive, otherwise one.
 
-    Parameters
-    ----------
-    name
-        Name of the file, whose suffix determines the compression.
-    content
-        Its path, or its bytes.
+    The suffix of ``name`` determines the compression.
     """
     if name.lower().endswith(".zip"):
         with zipfile.ZipFile(content) as archive:
@@ -97,12 +92,8 @@ def unreadable(name: str, error: Exception) -> str:
 def read_lines(stream: IO[bytes], delimiter: str | None, spend: Callable[[int], None]) -> Lines:
     """Lines that are not blank, to the end of the stream, where gzip and zip compare checksums.
 
-    Parameters
-    ----------
-    delimiter
-        Delimiter of CSV; None if quotes have no meaning.
-    spend
-        Called with the number of bytes of each unpacked block; an exception ends the reading.
+    Without a ``delimiter`` of CSV quotes have no meaning. ``spend`` is called with the bytes of each unpacked block; an
+    exception ends the reading.
     """
     opens = re.compile(unclosed_pattern(delimiter)) if delimiter else None
     number, blocks = 1, _blocks(stream, spend)
@@ -215,11 +206,8 @@ WALKED = pa.schema(
 def walk_files(batches: Iterable[pa.RecordBatch], delimiter: str, first_only: bool) -> Iterator[pa.RecordBatch]:
     """Lines of CSV files, for an executor: batches of ``uri, content`` to ``WALKED``.
 
-    Parameters
-    ----------
-    first_only
-        Yield the first line of each file or member, and read it to the end to verify it; ``problem`` says
-        why a file is damaged. Otherwise a damaged file fails the job.
+    ``first_only`` yields the first line of each file or member, and reads it to the end to verify it; ``problem`` says
+    why a file is damaged. Otherwise a damaged file fails the job.
     """
 
     def batch(uri: str, member: str | None, block: int, row: int, lines: Any, texts: Any, problem: str | None) -> Any:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rivermeet.infra.sources.rejected_rows import TooManyBadRowsError
+from rivermeet.infra.sources.source_step import TooManyBadRowsError
 from rivermeet.pipelines import DeltaTable, Pipeline, Stream
 from rivermeet.pipelines.reads.delta import TableChanges
 from tests.infra.sources.delta.shed import Shed

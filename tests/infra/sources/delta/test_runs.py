@@ -17,7 +17,7 @@ from rivermeet.assets.epoch.idle import idle_run
 from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.delta.ingest import DeltaStep
-from rivermeet.infra.sources.tables import Unread
+from rivermeet.infra.sources.standing import Unread
 from rivermeet.pipelines import DeltaTable, Node, Pipeline
 from tests.assets.home import Home, homed
 from tests.infra.sources.delta.shed import Shed

@@ -14,7 +14,7 @@ from fastavro import parse_schema, schemaless_writer
 
 from rivermeet.infra.kafka.refusals import RegistryUnavailableError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.infra.sources.rejected_rows import TooManyBadRowsError
+from rivermeet.infra.sources.source_step import TooManyBadRowsError
 from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Text, expr, limits
 from rivermeet.pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.formats.schemas import served

@@ -15,8 +15,7 @@ from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.decoding import decoders_of
 from rivermeet.infra.sources.kafka.engine_reader import java_properties, slice_rows
-from rivermeet.infra.sources.kafka.landing import Landing
-from rivermeet.infra.sources.kafka.records import build_rows, landing_of
+from rivermeet.infra.sources.kafka.landing import Landing, build_rows, landing_of
 from rivermeet.infra.sources.kafka.topic import next_slice
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text

@@ -14,8 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rivermeet.infra.sources.kafka.decoding import decoders_of
-from rivermeet.infra.sources.kafka.landing import Landing, Payloads
-from rivermeet.infra.sources.kafka.records import landing_of
+from rivermeet.infra.sources.kafka.landing import Landing, Payloads, landing_of
 from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.pipelines import JSON, Avro, Kafka, Number, Protobuf, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format

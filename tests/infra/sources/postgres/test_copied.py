@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from rivermeet.infra.sources.postgres.copied import read_copy
+from rivermeet.infra.sources.postgres.landing import read_copy
 from tests.servers.postgres import PostgresServer
 
 ROWS = [

@@ -20,7 +20,7 @@ from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.infra.postgres.refusals import NotRepeatableError
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.postgres.ingest import PostgresStep
-from rivermeet.infra.sources.tables import Unread
+from rivermeet.infra.sources.standing import Unread
 from rivermeet.pipelines import Files, Node, Pipeline
 from tests.assets.home import Home, homed
 from tests.infra.sources.postgres.base import Base
