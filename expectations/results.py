@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from rivermeet.expectations.invariant import Invariant, Scope
+from rivermeet.pipelines.counted import counted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -147,8 +148,8 @@ class InvariantResult:
     def _found(self) -> str:
         if self.state == "not evaluated":
             return f"Could not be evaluated: {(self.error or 'no reason known').splitlines()[0][:200]}"
-        of = "" if self.checked is None else f" in {self.checked:,} rows"
+        of = "" if self.checked is None else f" in {counted(self.checked, 'row')}"
         if not self.violations:
             return f"No violations{of}."
         share = f" ({self.violations / self.checked:.1%})" if self.invariant.tolerated and self.checked else ""
-        return f"{self.violations:,} violations{of}{share}."
+        return f"{counted(self.violations, 'violation')}{of}{share}."

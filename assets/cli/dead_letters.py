@@ -12,6 +12,7 @@ import click
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.assets.project import Project
+from rivermeet.pipelines.counted import counted
 
 if TYPE_CHECKING:
     from rivermeet.pipelines import Node, Pipeline
@@ -59,5 +60,6 @@ def retried(project: Project, node: Node) -> str:
             return f"{node.name}: no dead letters to retry"
         if result.plan.retries:
             dead = result.sides["dead_letter"]
-            return f"{node.name}: {letters:,} dead letters retried, {result.rows:,} records, {dead:,} still dead"
+            done = f"{counted(letters, 'dead letter')} retried, {counted(result.rows, 'record')}"
+            return f"{node.name}: {done}, {dead:,} still dead"
         # An epoch of new files or records that a killed run had planned came first, unchanged.

@@ -17,6 +17,7 @@ from rivermeet.infra.delta.io import RETENTION, append
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import limits
+from rivermeet.pipelines.counted import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -69,8 +70,8 @@ def refuse_too_many(
     reject(dead, path, plan)
     first = first_bad_rows(dead, letters, read.unit)
     raise TooManyBadRowsError(
-        f"source '{source}': {bad} of {total} rows in {read.within} are no records, more than max_bad_share={share}; "
-        f"nothing was loaded: {read.remedy}. {first}. All are kept in {path}"
+        f"source '{source}': {bad} of {counted(total, 'row')} in {read.within} are no records, more than "
+        f"max_bad_share={share}; nothing was loaded: {read.remedy}. {first}. All are kept in {path}"
     )
 
 
