@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rivermeet.expectations.invariant import Invariant, Scope
 from rivermeet.pipelines import Node
+from rivermeet.pipelines.counted import counted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -144,11 +145,11 @@ class InvariantResult:
     def _found(self) -> str:
         if self.state == "not evaluated":
             return f"Could not be evaluated: {(self.error or 'no reason known').splitlines()[0][:200]}"
-        of = "" if self.checked is None else f" in {self.checked:,} rows"
+        of = "" if self.checked is None else f" in {counted(self.checked, 'row')}"
         if not self.violations:
             return f"No violations{of}."
         share = f" ({self.violations / self.checked:.1%})" if self.invariant.tolerated and self.checked else ""
-        return f"{self.violations:,} violations{of}{share}."
+        return f"{counted(self.violations, 'violation')}{of}{share}."
 
 
 SCHEMA = {

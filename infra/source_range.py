@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
+from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import NotFoundError
 
 _classes: dict[str, type[SourceRange]] = {}
@@ -83,7 +84,7 @@ class SourceRange(BaseModel):
 
     def accepted(self, rows: int) -> str:
         """What came of an epoch that was run with ``accept-loss``."""
-        return f"{rows:,} records read of {self.described}; {self.loss or 'nothing is lost'}"
+        return f"{counted(rows, 'record')} read of {self.described}; {self.loss or 'nothing is lost'}"
 
     def measured(self) -> Mapping[str, Any]:
         """What the epoch log's line of measurements has of it."""

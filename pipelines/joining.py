@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Required, TypedDict, get_args
 
+from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import list_choices
 from rivermeet.pipelines.expressions import quote
 from rivermeet.pipelines.joins import (
@@ -270,8 +271,8 @@ def stream_windowed(
     if own != list(left.key) or left.partitions != right.partitions:
         raise left.refuse(
             name,
-            f"not co-partitioned: '{left.name}' has key {list_choices(left.key)} in {left.partitions} partitions, "
-            f"'{right.name}' windows of {list_choices(own)} in {right.partitions}; repartition with select_key()",
+            f"not co-partitioned: '{left.name}' has key {list_choices(left.key)} in {partitions_of(left)}, "
+            f"'{right.name}' windows of {list_choices(own)} in {partitions_of(right)}; repartition with select_key()",
         )
     if unknown := _unknown(StreamWindowedOptions, options):
         raise left.refuse(name, f"a join with a windowed table has no option {list_choices(unknown)}")
@@ -455,14 +456,15 @@ def check_copartitioned(left: Node, right: Node, name: str) -> None:
     if left.partitions != right.partitions or dict(left.key) != dict(right.key):
         raise left.refuse(
             name,
-            f"not co-partitioned: '{left.name}' has {_count(left)} and key {dict(left.key)}, "
-            f"'{right.name}' has {_count(right)} and key {dict(right.key)}; "
+            f"not co-partitioned: '{left.name}' has {partitions_of(left)} and key {dict(left.key)}, "
+            f"'{right.name}' has {partitions_of(right)} and key {dict(right.key)}; "
             "declare both with the same key columns, types and partitions, or repartition a stream with select_key()",
         )
 
 
-def _count(node: Node) -> str:
-    return f"{node.partitions} partitions" if node.partitions else "the partitions of its topic"
+def partitions_of(node: Node) -> str:
+    """How many partitions a node has, in words."""
+    return counted(node.partitions, "partition") if node.partitions else "the partitions of its topic"
 
 
 def check_versioned(left: Node, name: str, semantics: str, *tables: Table) -> None:

@@ -394,7 +394,7 @@ class Stream(Node):
             raise self.refuse(
                 name,
                 f"'{self.name}' has key {dict(self.key)}, value {list_choices(self.value)}, "
-                f"{self.partitions} partitions; "
+                f"{joining.partitions_of(self)}; "
                 f"'{other.name}' has key {dict(other.key)}, value {list_choices(other.value)}, {other.partitions}: "
                 "make them equal with map_values() and select_key()",
             )

@@ -462,7 +462,7 @@ class Pipeline:
                     f"({list_choices(reads.schema)}); write expr({sql!r}, TYPE) for an expression",
                 )
         if not columns:
-            raise DeclarationError(self.name, name, f"no {what} columns; name at least one")
+            raise DeclarationError(self.name, name, f"it has no {what}: name at least one column")
         return columns
 
 

@@ -108,7 +108,7 @@ def test_it_is_planned_run_checked_and_shown(home: Home) -> None:
     assert home.run(), home.said
     deliver(home, "two", "c,w,7")
     assert home.run(), home.said
-    assert any(line.startswith("  both") and "epoch 2: 1 rows; " in line for line in home.said), home.said
+    assert any(line.startswith("  both") and "epoch 2: 1 row; " in line for line in home.said), home.said
 
     context = home.project.context(TOY)
     rows = read(home.project.sessions.open(), context.paths(BOTH).changelog).orderBy("offset")

@@ -116,7 +116,7 @@ def test_it_is_refused_and_goes_on_without_what_is_lost(home: Home) -> None:
     assert refusal in "\n".join(home.said)
     assert f"texts: {refusal}" not in status_table(home.project, home.pipeline), "it is not asked for what it refuses"
     assert accepted(home.project, home.pipeline.node("texts")) == (
-        f"texts: 1 records read of texts {last} to {last} of a feed; lost: texts {last - 1} to {last - 1}"
+        f"texts: 1 record read of texts {last} to {last} of a feed; lost: texts {last - 1} to {last - 1}"
     )
 
     publish(home, "i no", "j no", "k 9")

@@ -9,6 +9,7 @@ import click
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.run import run_what_is_new
 from rivermeet.assets.cli.terminal import echo, project_here
+from rivermeet.pipelines.counted import counted
 
 
 @click.command()
@@ -57,7 +58,7 @@ def demo(pipeline: str) -> None:
         written = deliver(pipeline, root, step)
         if written:
             deliveries.append(step)
-            echo(f"step {step} of {steps(pipeline)}: {len(written)} files delivered")
+            echo(f"step {step} of {steps(pipeline)}: {counted(len(written), 'file')} delivered")
             green = run_what_is_new(project, declared)
             if not green:
                 break

@@ -12,6 +12,7 @@ import click
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.pipelines import limits
+from rivermeet.pipelines.counted import counted
 
 if TYPE_CHECKING:
     from rivermeet.expectations.results import InvariantResult
@@ -62,7 +63,7 @@ def _broken(result: InvariantResult) -> Iterator[str]:
     if result.error is not None:
         yield f"{result.invariant.id}: not evaluated: {result.error.splitlines()[0]}"
     elif result.invariant.stage != "verify":
-        yield f"{result.invariant.id}: {result.violations:,} violations. {result.invariant.sentence}"
+        yield f"{result.invariant.id}: {counted(result.violations or 0, 'violation')}. {result.invariant.sentence}"
         for row in result.sample[: limits.SHOWN_ROWS]:
             yield "  " + ", ".join(f"{column} {value}" for column, value in row.items())
 
@@ -89,9 +90,11 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
             continue
         record(project, found, time.monotonic() - start)
         good = good and found.holds
-        parts = [] if found.rows is None else [f"{found.rows:,} rows computed again, {found.differing:,} differ"]
+        parts = []
+        if found.rows is not None:
+            parts.append(f"{counted(found.rows, 'row')} computed again, {found.differing:,} differing")
         if found.table_differs is not None:
-            parts.append(f"table differs from its fold in {found.table_differs:,} rows")
+            parts.append(f"table differs from its fold in {counted(found.table_differs, 'row')}")
         echo(f"  {node.name:<24} epoch {found.epoch}: {'; '.join(parts) or 'nothing to compare'}")
         for row in found.first[: limits.SHOWN_ROWS]:
             place = f"partition {row['partition']}, offset {row['offset']}"

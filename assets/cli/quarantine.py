@@ -14,6 +14,7 @@ from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.assets.project import Project
 from rivermeet.infra.printable import printable
 from rivermeet.pipelines import limits
+from rivermeet.pipelines.counted import counted
 
 if TYPE_CHECKING:
     from rivermeet.assets.refused.states import HeldState
@@ -57,7 +58,7 @@ def _shown(project: Project, node: Node, state: HeldState, limit: int) -> str:
     lines = [
         f"{node.pipeline.name}.{node.name}, epoch {held.epoch}: {state.summary}",
         f"  refused at {datetime.fromisoformat(held.at):%Y-%m-%d %H:%M:%S} UTC by run {held.run}, "
-        f"incarnation {held.incarnation}, attempt {held.attempt}; {held.rows:,} rows",
+        f"incarnation {held.incarnation}, attempt {held.attempt}; {counted(held.rows, 'row')}",
     ]
     for rule in held.broken:
         query = "\n".join(f"      {line}" for line in rule.sql.splitlines())
@@ -114,7 +115,7 @@ def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "
     node, context = declared.node(selected), project.context(declared)
     found = decidable(context, node, epoch, how)
     if ask:
-        echo(f"{found.held.rows:,} rows of {pipeline}.{selected}, epoch {epoch}. {loss(node)}")
+        echo(f"{counted(found.held.rows, 'row')} of {pipeline}.{selected}, epoch {epoch}. {loss(node)}")
         click.confirm("Drop them?", abort=True)
     decide(context, node, epoch, how, getuser())
     good = run_pipeline(project, declared, [node.name])

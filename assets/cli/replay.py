@@ -11,6 +11,7 @@ import click
 
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here, standard_json
+from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.joins import Semantics
 
 PROFILE = click.Choice(get_args(Semantics))
@@ -52,11 +53,12 @@ def replay(
             differ += bool(lines)
             if lines:
                 echo("\n".join([f"{first['name']}", *(f"  {line}" for line in lines)]))
-        echo(f"{differ} of {len(results)} cases differ from {compare} (-: only here, +: only there)")
+        cases = counted(len(results), "case")
+        echo(f"{differ} of {cases} with a difference from {compare} (-: only here, +: only there)")
     elif output is None:
         echo(_json(results).rstrip("\n"))
     errors = sum("error" in result for result in results)
-    echo(f"{len(results)} cases, {errors} with errors", err=True)
+    echo(f"{counted(len(results), 'case')}, {errors} with errors", err=True)
 
 
 def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, Any]]]:

@@ -22,7 +22,8 @@ from rivermeet.assets.project import Project
 
 if TYPE_CHECKING:
     from rivermeet.infra.sources.standing import Finding
-    from rivermeet.pipelines import Node, Pipeline
+    from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines import Node, Pipeline
 
 
 @click.command()
@@ -170,5 +171,6 @@ def retried(project: Project, node: Node) -> str:
             return f"{node.name}: no dead letters to retry"
         if result.plan.retries:
             dead = result.sides["dead_letter"]
-            return f"{node.name}: {letters:,} dead letters retried, {result.rows:,} records, {dead:,} still dead"
+            done = f"{counted(letters, 'dead letter')} retried, {counted(result.rows, 'record')}"
+            return f"{node.name}: {done}, {dead:,} still dead"
         # An epoch of new files or records that a killed run had planned came first, unchanged.

@@ -17,6 +17,7 @@ import dagster as dg
 from rivermeet.assets.defs.failures import explained
 from rivermeet.assets.defs.keys import key_of, step_below
 from rivermeet.assets.defs.resource import ProjectResource
+from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
@@ -69,15 +70,15 @@ def _checks(sink: TopicSink, outcome: "DeliveryOutcome") -> list[dg.AssetCheckRe
             asset_key=topic_key(sink),
             check_name=DELIVERED,
             passed=outcome.is_complete,
-            description=f"{position.records:,} rows delivered; the changelog has {outcome.expected:,} up to epoch "
-            f"{position.epoch}.",
+            description=f"{counted(position.records, 'row')} delivered; the changelog has {outcome.expected:,} "
+            f"up to epoch {position.epoch}.",
             metadata={"delivered": position.records, "changelog": outcome.expected},
         ),
         dg.AssetCheckResult(
             asset_key=topic_key(sink),
             check_name=READ_BACK,
             passed=outcome.is_read_back,
-            description=f"{rows:,} rows delivered now, {outcome.read_back:,} read back.",
+            description=f"{counted(rows, 'row')} delivered now, {outcome.read_back:,} read back.",
             metadata={"delivered": rows, "read_back": outcome.read_back},
         ),
     ]

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import limits
+from rivermeet.pipelines.counted import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,9 +77,9 @@ def without_failing_records(
     while reason is not None:
         if len(skipped.skipped) - len(plan.skipped) == limits.FAILING_RECORDS:
             raise TooManyFailingRecordsError(
-                f"'{plan.pipeline}.{plan.node}', epoch {plan.epoch}: more than {limits.FAILING_RECORDS} records cannot "
-                f"be joined: {reason}; correct the declaration, and run `rivermeet rebuild {plan.pipeline} --select "
-                f"{plan.node}`",
+                f"'{plan.pipeline}.{plan.node}', epoch {plan.epoch}: more than "
+                f"{counted(limits.FAILING_RECORDS, 'record')} cannot be joined: {reason}; correct the declaration, "
+                f"and run `rivermeet rebuild {plan.pipeline} --select {plan.node}`",
                 epoch=plan.epoch,
             )
         record = _first(step, spark, skipped)

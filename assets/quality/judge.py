@@ -33,6 +33,7 @@ from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.stages.write import Written
 from rivermeet.pipelines import Node
+from rivermeet.pipelines.counted import counted
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Judge:
         if context.quality is None:
             return "nothing: verdicts are kept nowhere"
         rules = judged_at(self.node, "audit")
-        return f"{len(rules)} invariants, {sum(rule.blocking for rule in rules)} of them blocking"
+        return f"{counted(len(rules), 'invariant')}, {sum(rule.blocking for rule in rules)} of them blocking"
 
     def run(self, context: EpochContext, written: Written) -> Audited:
         """Judge the rows; where no verdicts are kept, an epoch is not judged.

@@ -31,6 +31,7 @@ from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import Node
+from rivermeet.pipelines.counted import counted
 
 State = Literal["held", "released", "dropped", "release to be run", "drop to be run", "resolved", "put aside"]
 
@@ -60,7 +61,7 @@ class Broken(BaseModel):
     @property
     def found(self) -> str:
         """What the audit saw, in a few words."""
-        return f"{self.violations:,} violations" if self.error is None else self.error.splitlines()[0]
+        return counted(self.violations or 0, "violation") if self.error is None else self.error.splitlines()[0]
 
 
 class HeldEpoch(BaseModel):

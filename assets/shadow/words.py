@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rivermeet.pipelines.counted import counted
+
 if TYPE_CHECKING:
     from rivermeet.assets.shadow.audit import Difference, Shadowed
 
@@ -27,12 +29,12 @@ def lines(outcome: Shadowed) -> Iterator[str]:
     yield f"{node.name} up to epoch {outcome.epoch}, profile {outcome.profile}, against topic '{topic}'"
     yield from (f"  {line}" for line in read_upto(outcome))
     ranges = ", ".join(f"{p}: {end}" for p, (_, end) in outcome.marks.output.ranges.items())
-    yield f"  output: {outcome.records:,} records, up to offsets {ranges}"
+    yield f"  output: {counted(outcome.records, 'record')}, up to offsets {ranges}"
     if outcome.undecodable:
-        yield f"  {outcome.undecodable:,} of them are no rows of the node, and are not compared:"
+        yield f"  {outcome.undecodable:,} of them cannot be read as rows of the node and will not be compared:"
         yield from (f"    {why}" for why in outcome.why)
-    what = "keys" if node.is_table else "distinct rows"
-    yield f"  {outcome.keys:,} {what} compared, {outcome.equal:,} equal{_otherwise(outcome)}"
+    what = "key" if node.is_table else "distinct row"
+    yield f"  {counted(outcome.keys, what)} compared, {outcome.equal:,} equal{_otherwise(outcome)}"
     for found in outcome.differences:
         yield f"  {heading(found)}"
         for line in found.first:
@@ -48,9 +50,9 @@ def read_upto(outcome: Shadowed) -> Iterator[str]:
         read = ", ".join(f"{p}: {end}" for p, end in sorted(one.ends.items()))
         where = f"{one.side}: topic '{one.topic}' up to offsets {read or 'none'}"
         if progress is not None and (behind := one.behind(progress)):
-            where += f"; the application is {behind:,} offsets behind: what they cause is not compared"
+            where += f"; the application is {counted(behind, 'offset')} behind: what they cause is not compared"
         if progress is not None and (ahead := one.ahead(progress)):
-            where += f"; the application is {ahead:,} offsets ahead: what they cause is not ours yet"
+            where += f"; the application is {counted(ahead, 'offset')} ahead: what they cause is not ours yet"
         yield where
     if progress is None:
         yield "nobody knows how far the application has read: name its group"
@@ -61,10 +63,9 @@ def read_upto(outcome: Shadowed) -> Iterator[str]:
 
 def heading(found: Difference) -> str:
     """Kind, cause and number of a difference, and what it means."""
-    rows = "row" if found.count == 1 else "rows"
     mark = "explained" if found.cause.explained else "LOST" if found.kind == "missing" else "WRONG"
     sentence = found.cause.sentence[0].upper() + found.cause.sentence[1:]
-    return f"{mark} {found.kind}, {found.cause.id}: {found.count:,} {rows}. {sentence}"
+    return f"{mark} {found.kind}, {found.cause.id}: {counted(found.count, 'row')}. {sentence}"
 
 
 def parts(outcome: Shadowed, line: Mapping[str, Any]) -> Iterator[str]:
@@ -113,4 +114,4 @@ def _otherwise(outcome: Shadowed) -> str:
         return ""
     table = outcome.shadow.node.is_table
     how = "with other rows before the last, or in another order" if table else "whose rows came in another order"
-    return f", {outcome.otherwise:,} keys of them {how}: no difference"
+    return f", {counted(outcome.otherwise, 'key')} of them {how}: no difference"

@@ -18,6 +18,7 @@ from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.epochs.node_lock import NodeLock, lock_folder
+from rivermeet.pipelines.counted import counted
 
 if TYPE_CHECKING:
     from rivermeet.infra.epochs.context import EpochContext
@@ -68,7 +69,7 @@ def deliver_rows(project: Project, sink: TopicSink) -> DeliveryOutcome | None:
         context.log.write(sink.id, position.incarnation, position.epoch, "delivered", line)
     outcome = DeliveryOutcome(found, count_between({}, position.ends), again, time.monotonic() - start)
     rows, epochs = found.rows, position.epoch - found.before.epoch
-    about = counted(rows, epochs) if rows else "nothing new"
+    about = rows_of_epochs(rows, epochs) if rows else "nothing new"
     project.say(f"  {node.name:<24} topic {sink.topic} at epoch {position.epoch}: {about}; {outcome.seconds:.1f} s")
     return outcome
 
@@ -81,9 +82,9 @@ def _delivered_epoch(context: EpochContext, sink: TopicSink) -> int:
     return max((epoch for epoch, line in lines.items() if line["incarnation"] == now and line["records"]), default=0)
 
 
-def counted(rows: int, epochs: int) -> str:
+def rows_of_epochs(rows: int, epochs: int) -> str:
     """So many rows of so many epochs, in words."""
-    return f"{rows:,} row{'s' if rows != 1 else ''} of {epochs} epoch{'s' if epochs != 1 else ''}"
+    return f"{counted(rows, 'row')} of {counted(epochs, 'epoch')}"
 
 
 @dataclass(frozen=True)

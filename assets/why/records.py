@@ -20,6 +20,7 @@ from rivermeet.assets.why.expressions import Expressions
 from rivermeet.joins.why.evidence import Found, Key, Order, Unknown, is_there, named
 from rivermeet.joins.why.replay import time_decides, values_of
 from rivermeet.pipelines import GlobalView, Node, Operation, limits
+from rivermeet.pipelines.counted import counted
 
 SIDES = ("left", "right")
 
@@ -78,7 +79,7 @@ class Records:
             rows = self.changelogs.of(node).of_key(key)
             newest = rows[-limits.REPLAYED_RECORDS :]
             if len(newest) < len(rows):
-                says = f"'{node.name}' has {len(rows)} records of {named(key)}; only the newest"
+                says = f"'{node.name}' has {counted(len(rows), 'record')} of {named(key)}; only the newest"
                 self.cut[f"{says} {len(newest)} are looked at"] = None
             self._of_key[asked] = [self._found(side, row) for row in newest]
         return self._of_key[asked]

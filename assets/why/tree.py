@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rivermeet.assets.why.answer import Absent, Answer, Cause, Explained
 from rivermeet.infra.printable import printable
 from rivermeet.joins.why.evidence import moment, named, shown
+from rivermeet.pipelines.counted import counted
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -29,9 +30,7 @@ def tree_of(answer: Answer) -> Tree:
     from rich.tree import Tree
 
     more = answer.total - len(answer.rows)
-    count = f"{answer.total} row{'' if answer.total == 1 else 's'}" + (
-        f", the newest {len(answer.rows)}" if more else ""
-    )
+    count = counted(answer.total, "row") + (f", the newest {len(answer.rows):,}" if more else "")
     root = Tree(_line(f"{answer.pipeline}.{answer.node} ({answer.kind})  {named(answer.key)}: {count}", ""))
     for row in answer.rows:
         _row(root.add(_line(_head(row), "bold")), row)

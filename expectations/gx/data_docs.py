@@ -29,6 +29,7 @@ from rivermeet.expectations.invariant import Invariant
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.report.templates import templates_of
 from rivermeet.pipelines import Node, limits
+from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.times import moment
 
 Row = Mapping[str, Any]
@@ -197,7 +198,7 @@ def expect_invariant_holds() -> type[Any]:
             name = f"{metric_value_kwargs['suite']}: {metric_value_kwargs['invariant']}"
             found = frame[ROW][frame.index == name].tolist()
             if len(found) != 1:
-                raise ValueError(f"{len(found)} rows of results, not one")
+                raise ValueError(f"{counted(len(found), 'row')} of results, not one")
             if found[0]["state"] == "not evaluated":
                 raise RuntimeError(found[0]["error"] or "not evaluated")
             return found[0]

@@ -16,12 +16,14 @@ from __future__ import annotations
 from rivermeet.expectations.invariant import ANY, Rule
 from rivermeet.expectations.rules.derived import of_family
 from rivermeet.pipelines import Node
+from rivermeet.pipelines.counted import counted
 
 
 def _hashed(node: Node) -> str | None:
     if not node.partitions:
         return None
-    return f"records lie in {node.partitions} partitions by the hash of the decoded key: equal keys lie together"
+    partitions = counted(node.partitions, "partition")
+    return f"records lie in {partitions} by the hash of the decoded key: equal keys lie together"
 
 
 def _cure(node: Node) -> str:

@@ -38,6 +38,7 @@ from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
 from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing, Unread, is_fresh
 from rivermeet.pipelines import Node, Source, limits
+from rivermeet.pipelines.counted import counted
 
 _Range = TypeVar("_Range", bound=SourceRange)
 
@@ -222,7 +223,7 @@ class SourceStep(Generic[_Range]):
         first = letters.orderBy("file", "position").limit(limits.SHOWN_ROWS).collect()
         shown = "; ".join(_show_row(row, self.unit) for row in first)
         raise TooManyBadRowsError(
-            f"source '{self.name}': {bad} of {rows} rows in {self.within(plan)} are no records, more than "
+            f"source '{self.name}': {bad} of {counted(rows, 'row')} in {self.within(plan)} are no records, more than "
             f"max_bad_share={self.source.max_bad_share}; nothing was loaded: {self.cure}. "
             f"{'The first' if count > len(first) else 'They are'}: {shown}. All are kept in {self.rejected}",
             source=self.name,

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
+from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import DeclarationError
 from rivermeet.pipelines.reads.kafka import JSON, TOPIC, Format, Kafka, Text
 
@@ -74,7 +75,7 @@ def shadow(node: Node, topic: str, group: str | None, value: Format | None, key:
         if found and len(columns) > 1 and {*found} != {*columns}:
             raise _refuse(node, topic, f"the {place} has {', '.join(found)}, and the node {', '.join(columns)}")
         if found and len(found) != len(columns):
-            raise _refuse(node, topic, f"the {place} has {len(found)} columns, and the node {len(columns)}")
+            raise _refuse(node, topic, f"the {place} has {counted(len(found), 'column')}, and the node {len(columns)}")
     return Shadow(node, topic, group, value, key)
 
 

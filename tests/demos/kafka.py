@@ -26,6 +26,7 @@ from rivermeet.assets.demo.topics import TopicFeed
 from rivermeet.assets.project import Project, demo_project
 from rivermeet.infra.delta.io import read
 from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines.counted import counted
 from tests.demos.beside import beside
 from tests.demos.over_topics import AVRO, over_topics, read_back
 from tests.servers.broker import running
@@ -51,9 +52,10 @@ class Compared:
 
     def __str__(self) -> str:
         if self.is_equal:
-            what = f"equal: {self.of_files:,} rows of files, {self.of_topic:,} read back of topic {self.topic}"
+            what = f"equal: {counted(self.of_files, 'row')} of files, {self.of_topic:,} read back of topic {self.topic}"
         else:
-            what = f"UNEQUAL: {self.only_files:,} rows of files alone, {self.only_topic:,} of topic {self.topic} alone"
+            files = counted(self.only_files, "row")
+            what = f"UNEQUAL: {files} of files alone, {self.only_topic:,} of topic {self.topic} alone"
         return f"  {self.node:<24} {what}"
 
 
@@ -80,7 +82,7 @@ def _joined(project: Project, pipeline: Pipeline, topics: Pipeline, steps: int) 
     feed = TopicFeed(settings.kafka, settings.home / "delivered", avro, project.registry)
     for step in range(1, steps + 1):
         written = feeds.feed(pipeline.name, data, step)
-        project.say(f"step {step} of {steps}: {len(written)} files delivered, and their rows as topics")
+        project.say(f"step {step} of {steps}: {counted(len(written), 'file')} delivered, and their rows as topics")
         feed.send(pipeline.name, written, data)
         for way in (pipeline, topics):
             project.say(f"{way.name}:")

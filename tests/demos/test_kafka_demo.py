@@ -87,8 +87,8 @@ def test_a_row_that_differs_is_found(settings: Settings, tmp_path: Path, monkeyp
     green, said = demo(settings, tmp_path, steps=1)
     assert not green
     assert said[-2:] == [
-        "  invoices                 UNEQUAL: 1 rows of files alone, 1 of topic invoice.invoices alone",
-        "  checked_purchases        UNEQUAL: 1 rows of files alone, 1 of topic invoice.checked_purchases alone",
+        "  invoices                 UNEQUAL: 1 row of files alone, 1 of topic invoice.invoices alone",
+        "  checked_purchases        UNEQUAL: 1 row of files alone, 1 of topic invoice.checked_purchases alone",
     ]
 
 

@@ -90,7 +90,7 @@ def test_a_run_warns_and_a_blocking_rule_refuses(shop: Shop) -> None:
     columns = ("id", "n", "price", "at")
     shop.deliver("orders", "1", columns, (1, "x", 5, 1), (2, "y", 500, 2))
     assert shop.run(), shop.said
-    message = "VIOLATED priced/orders_changelog: No order is dear. 1 violations in 2 rows."
+    message = "VIOLATED priced/orders_changelog: No order is dear. 1 violation in 2 rows."
     assert [line.strip() for line in shop.said if "VIOLATED" in line] == [message]
     quality = open_table(shop.project.quality.table)
     assert quality is not None

@@ -235,7 +235,7 @@ def judged(late: int, read: int | None) -> InvariantResult:
         (5, 100, "passed", "5 violations in 100 rows (5.0%)."),
         (6, 100, "violated", "6 violations in 100 rows (6.0%)."),
         (30, 500, "violated", "30 violations in 500 rows (6.0%)."),
-        (1, 1, "violated", "1 violations in 1 rows (100.0%)."),
+        (1, 1, "violated", "1 violation in 1 row (100.0%)."),
         (0, 0, "passed", "No violations in 0 rows."),
     ],
 )
@@ -259,7 +259,7 @@ def test_a_run_says_so_and_goes_on(settings: Settings, tmp_path: Path, monkeypat
     shop = replace(Shop.below(tmp_path, settings), pipeline=lossy)
     shop.deliver("orders", "1", (NUMBER, PRICE, "at"), ("o", 1, 25), ("o", 2, 3))
     assert shop.run(), shop.said
-    message = "VIOLATED lossy/counted_changelog: " + RULE.sentence + " 1 violations in 2 rows (50.0%)."
+    message = "VIOLATED lossy/counted_changelog: " + RULE.sentence + " 1 violation in 2 rows (50.0%)."
     assert [line.strip() for line in shop.said if "VIOLATED" in line] == [message]
     quality = open_table(shop.project.quality.table)
     assert quality is not None

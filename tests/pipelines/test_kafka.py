@@ -86,7 +86,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Pipeline("shop").stream("orders", ORDERS, key=["n"]),
         r"key 'n' is not the key of topic 'orders' \('id'\), .*; give partitions=N",
     ),
-    "no key": (lambda: Pipeline("shop").stream("orders", Kafka("orders", value=VALUE)), "no key columns"),
+    "no key": (
+        lambda: Pipeline("shop").stream("orders", Kafka("orders", value=VALUE)),
+        "it has no key: name at least one column",
+    ),
     "files' option": (
         lambda: Pipeline("shop").stream("orders", ORDERS, duplicate_files="read"),
         "duplicate_files is of files",

@@ -15,6 +15,7 @@ from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.sources.standing import Standing
 from rivermeet.pipelines import Node, Pipeline, Shadow
+from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.sink import TopicSink
 
@@ -67,7 +68,7 @@ def _rejected(project: Project, node: Node) -> str | None:
     epoch = max(rows["epoch"].to_pylist(), default=None)
     if epoch is None or (found is not None and found[1].epoch >= epoch):
         return None
-    bad = f"{rows.num_rows:,} bad row{'s' if rows.num_rows > 1 else ''}"
+    bad = counted(rows.num_rows, "bad row")
     return f"epoch {epoch} was refused: {bad}, with file, line and reason, in {paths.rejected}"
 
 
@@ -101,8 +102,8 @@ def _behind(project: Project, node: Node) -> str | None:
     lag = lag_of(context, node, found[1]) if found is not None and node.is_table else None
     if lag is None or folded is None or not lag.epochs:
         return None
-    epochs = "1 epoch" if lag.epochs == 1 else f"{lag.epochs} epochs"
-    return f"{node.name}: its table is at epoch {folded[1].epoch}, {epochs} and {lag.records:,} records behind"
+    behind = f"{counted(lag.epochs, 'epoch')} and {counted(lag.records, 'record')} behind"
+    return f"{node.name}: its table is at epoch {folded[1].epoch}, {behind}"
 
 
 def _status(project: Project, node: Node, held: Sequence[HeldState], asked: Standing | None) -> list[Any]:

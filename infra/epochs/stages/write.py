@@ -24,6 +24,7 @@ from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.rows import Totals, schema_with_offsets, totals, with_offsets
 from rivermeet.infra.epochs.step import Step
+from rivermeet.pipelines.counted import counted
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Write:
 
     def explain(self, context: EpochContext) -> str:
         """Describe what the stage reads, in one line."""
-        parts = [f"{part.records:,} records of {side}" for side, part in self.plan.inputs.items()]
+        parts = [f"{counted(part.records, 'record')} of {side}" for side, part in self.plan.inputs.items()]
         parts += [self.plan.reads.described] if self.plan.reads is not None else []
         again = f"; dead letters of epochs {', '.join(map(str, self.plan.retries))}" if self.plan.retries else ""
         rules = f", semantics {self.plan.semantics}" if self.plan.inputs else ""

@@ -18,6 +18,7 @@ from rivermeet.infra.sinks.kafka.parts import Part
 from rivermeet.infra.sinks.kafka.position import Position, positions_topic
 from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError
 from rivermeet.pipelines import limits
+from rivermeet.pipelines.counted import counted
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
@@ -51,7 +52,7 @@ def send(
             why = ", ".join(sorted(acknowledged.failed)) or "too slow"
             cure = next((_CURES[name] for name in sorted(acknowledged.failed) if name in _CURES), "run again")
             raise DeliveryFailedError(
-                f"topic '{sink.topic}': the broker took {acknowledged.count:,} of {part.rows:,} rows of epoch "
+                f"topic '{sink.topic}': the broker took {acknowledged.count:,} of {counted(part.rows, 'row')} of epoch "
                 f"{part.epoch} ({why}), and none of them is committed; {cure}",
                 topic=sink.topic,
                 epoch=part.epoch,

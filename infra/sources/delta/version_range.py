@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from rivermeet.infra.source_range import Origin, SourceRange
+from rivermeet.pipelines.counted import counted
 
 
 class VersionRange(SourceRange):
@@ -54,7 +55,8 @@ class VersionRange(SourceRange):
         """Describe what was read, and what was lost or skipped."""
         parts = [f"lost: versions {self.lost[0]} to {self.lost[1]}"] if self.lost is not None else []
         parts += [f"skipped: versions {', '.join(map(str, self.passed))}"] if self.passed else []
-        return f"{rows:,} records read of {self.described}; {'; '.join(parts) or 'no version of this table is lost'}"
+        lost = "; ".join(parts) or "no version of this table is lost"
+        return f"{counted(rows, 'record')} read of {self.described}; {lost}"
 
     def metadata(self, now_ms: float) -> Mapping[str, Any]:
         """The last version."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from rivermeet.infra.source_range import Origin, SourceRange
+from rivermeet.pipelines.counted import counted
 
 BYTES_A_RECORD = 32
 """Estimated bytes per record, before a file is read."""
@@ -41,7 +42,7 @@ class FileList(SourceRange):
     @property
     def described(self) -> str:
         """The number of files."""
-        return f"{len(self.files)} file{'s' if len(self.files) != 1 else ''}"
+        return counted(len(self.files), "file")
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -87,4 +88,5 @@ class FileList(SourceRange):
         files = [file.path for file in self.files if not file.duplicate_of]
         if len(files) == 1:
             return Origin(files[0], None, files[0])
-        return Origin(None, None, f"one of the {len(files)} files of epoch {epoch}" if files else f"epoch {epoch}")
+        among = f"one of the {counted(len(files), 'file')} of " if files else ""
+        return Origin(None, None, f"{among}epoch {epoch}")

@@ -39,6 +39,7 @@ from rivermeet.infra.sources.landing_folder import new_folder
 from rivermeet.infra.sources.source_frames import SourceFrames
 from rivermeet.infra.sources.source_step import SourceHistory, SourceStep
 from rivermeet.infra.sources.standing import Standing
+from rivermeet.pipelines.counted import counted
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class IngestStep(SourceStep[FileList]):
             files = len(self.unread())
         except ValueError:  # a file changed after it was read: the next run reports it
             return ""
-        return f"{files} file{'' if files == 1 else 's'}" if files else ""
+        return counted(files, "file") if files else ""
 
     def lost(self) -> str | None:
         """Describe the files that a rebuild would lose because they are gone, or None."""
@@ -90,7 +91,8 @@ class IngestStep(SourceStep[FileList]):
         there = {state.path for state in self._found()}
         consumed = states(select_loaded(self.so_far(found)))
         gone = [state.path for state in consumed if state.path not in there]
-        return f"{len(gone)} of {len(consumed)} files that it consumed are gone (first: {gone[0]})" if gone else None
+        files = counted(len(consumed), "file")
+        return f"of {files} that it consumed, {len(gone):,} gone (first: {gone[0]})" if gone else None
 
     def next_range(self, previous: CommitNote | None) -> FileList | None:
         """All files that are new; the first epoch may have none, to give the changelog its shape."""
@@ -127,7 +129,7 @@ class IngestStep(SourceStep[FileList]):
 
     def within(self, plan: EpochPlan) -> str:
         """How many files."""
-        return f"{len(_files(plan))} files"
+        return counted(len(_files(plan)), "file")
 
     def _planned(self, found: Iterable[FileState], so_far: SourceHistory) -> FileList:
         files = hash_files(found)

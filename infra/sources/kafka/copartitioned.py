@@ -22,6 +22,7 @@ from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.kafka.refusals import NotCoPartitionedError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Node
+from rivermeet.pipelines.counted import counted
 
 
 class Topics(NamedTuple):
@@ -59,9 +60,10 @@ class Topics(NamedTuple):
         if len({len(found.ranges) for found in slices}) > 1:
             one, other = slices[0], next(s for s in slices if len(s.ranges) != len(slices[0].ranges))
             raise NotCoPartitionedError(
-                f"'{node.pipeline.name}.{node.name}' is not co-partitioned: topic '{one.topic}' has {len(one.ranges)} "
-                f"partitions, topic '{other.topic}' has {len(other.ranges)}, and equal keys do not meet; give both "
-                "topics the same number, or declare partitions=N at both sources, which rehashes their keys",
+                f"'{node.pipeline.name}.{node.name}' is not co-partitioned: topic '{one.topic}' has "
+                f"{counted(len(one.ranges), 'partition')}, topic '{other.topic}' has {len(other.ranges)}, and equal "
+                "keys do not meet; give both topics the same number, or declare partitions=N at both sources, which "
+                "rehashes their keys",
                 pipeline=node.pipeline.name,
                 node=node.name,
                 topics=(one.topic, other.topic),

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rivermeet.infra.sources.standing import Form, Fresh
+from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.times import span
 
 COLUMNS: Sequence[tuple[str, Form]] = (
@@ -68,7 +69,7 @@ class PartitionLag:
             f"consumed up to {self.consumed:,}",
             f"stable end {self.stable_end:,}",
             f"high watermark {self.high_watermark:,}",
-            *([f"{self.held_back:,} offsets held back by open transactions"] if self.held_back else []),
+            *([f"{counted(self.held_back, 'offset')} held back by open transactions"] if self.held_back else []),
             *([f"{span(round(seconds * 1000))} behind"] if self.behind and seconds is not None else []),
             *([f"newest record read {span(round(age * 1000))} old"] if age is not None else []),
         ]
@@ -103,7 +104,7 @@ def is_fresh(lag: Sequence[PartitionLag], freshness_ms: int, now_ms: float) -> F
     seconds = max(known, default=0.0)
     passed = len(known) == len(late) and seconds * 1000 <= freshness_ms
     offsets, held = sum(one.behind for one in lag), sum(one.held_back for one in lag)
-    what = f"{offsets:,} offsets and {seconds:,.1f} s behind" if passed or known else f"{offsets:,} offsets behind"
+    what = f"{counted(offsets, 'offset')}{f' and {seconds:,.1f} s' if passed or known else ''} behind"
     unread = [p for p, found in late.items() if found is None]
     nothing = f"; nothing was read of partitions {', '.join(map(str, unread))}" if unread else ""
     return Fresh(

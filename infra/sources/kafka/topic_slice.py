@@ -10,6 +10,7 @@ from pydantic import Field
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.source_range import Origin, SourceRange
 from rivermeet.infra.sources.kafka.lag import PartitionLag, most
+from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.times import moment
 
 
@@ -50,7 +51,7 @@ class TopicSlice(SourceRange):
     @property
     def described(self) -> str:
         """Describe the number of offsets and the topic."""
-        return f"{self.records:,} offsets of topic '{self.topic}'"
+        return f"{counted(self.records, 'offset')} of topic '{self.topic}'"
 
     def parts(self) -> Iterator[str]:
         """The range of each partition that is not empty."""
@@ -70,7 +71,7 @@ class TopicSlice(SourceRange):
         gone = "; ".join(f"partition {p}, offsets {start} to {end - 1}" for p, (start, end) in self.lost.items())
         start = ", ".join(f"{p}: {first}" for p, (first, _) in self.ranges.items())
         lost = f"lost: {gone}" if gone else "no offset of this topic is lost"
-        return f"{rows:,} records read from offsets {start}; {lost}"
+        return f"{counted(rows, 'record')} read from offsets {start}; {lost}"
 
     def lag(self) -> list[PartitionLag]:
         """The remaining lag when it was planned: the records that were held back."""

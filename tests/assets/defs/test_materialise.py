@@ -200,7 +200,7 @@ def test_a_file_without_records_fails_by_name_until_it_is_taken_away(delivered: 
         assert not green
         failed = [line for line in said if line.lstrip().startswith("FAILED")]
         assert len(failed) == 1, said
-        assert failed[0].startswith("  FAILED invoice__purchases: source 'invoice.purchases': 1 of 1 rows")
+        assert failed[0].startswith("  FAILED invoice__purchases: source 'invoice.purchases': 1 of 1 row")
         assert f'{bad}, line 1: "this is no JSON" (' in failed[0] and "\n" not in failed[0]
         project = delivered.home.project
         rejected = project.paths(PIPELINE.node("purchases")).rejected

@@ -24,6 +24,7 @@ from rivermeet.expectations import invariants
 from rivermeet.expectations.invariant import Invariant, Severity
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline
+from rivermeet.pipelines.counted import counted
 from tests.assets.home import Home, asked, homed
 from tests.browser import browser, local, needs_chromium, page
 from tests.builders import csv_file
@@ -128,7 +129,7 @@ def test_a_violation_has_its_rows_its_query_and_its_numbers(planted: Home) -> No
         shown = _shown(check)
         assert sorted(json.loads(row["key"])["id"] for row in _sample(check)) == ids
         assert (shown["violations"], shown["checked"], shown["epoch"], shown["state"]) == (len(ids), 3, 1, "violated")
-        assert check.description == f"The sentence of {name}. {len(ids)} violations in 3 rows."
+        assert check.description == f"The sentence of {name}. {counted(len(ids), 'violation')} in 3 rows."
         assert sorted(row["key"]["id"] for row in asked(planted.project, _query(shown))) == ids
         assert '"changelog" AT (VERSION => 0)' in _query(shown), "so that it finds them after a rebuild, too"
 
@@ -246,7 +247,7 @@ def test_a_refused_epoch_is_red_where_it_was_green(planted: Home) -> None:
     again = checks(planted)["planted_blocking"]
     assert (again.passed, again.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert again.description == (
-        "The sentence of planted_blocking. 1 violations in 2 rows. "
+        "The sentence of planted_blocking. 1 violation in 2 rows. "
         "That is epoch 2, which is held; what is committed holds."
     )
     assert [json.loads(row["key"])["id"] for row in _sample(again)] == ["d"]

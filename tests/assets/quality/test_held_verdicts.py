@@ -34,6 +34,6 @@ def test_what_a_held_epoch_violates_is_violated(tmp_path: Path) -> None:
     first, second = as_held(context, orders, committed)
     assert (first.state, first.checked, first.sample, first.sql) == ("violated", 2, bad.sample, "SELECT 2")
     assert first.description == (
-        f"{rule.sentence} 1 violations in 2 rows. That is epoch 2, which is held; what is committed holds."
+        f"{rule.sentence} 1 violation in 2 rows. That is epoch 2, which is held; what is committed holds."
     )
     assert second == committed[1]

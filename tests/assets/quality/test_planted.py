@@ -135,7 +135,7 @@ def test_what_verify_finds_is_on_the_page_beside_the_fold(runs: Runs) -> None:
     selected = (part for node in nodes for part in ("--select", node))
     done = CliRunner().invoke(main, ["verify", PIPELINE.name, *selected], obj=runs.home.project)
     assert done.exit_code == 1, done.output
-    assert "both                     epoch 2: 6 rows computed again, 1 differ" in done.output
+    assert "both                     epoch 2: 6 rows computed again, 1 differing" in done.output
     path, _ = write_report(runs.home.project, [PIPELINE])
     with offline_page() as chromium:
         chromium.open(path)

@@ -82,7 +82,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     shop = replace(shop, say=said.append)
     assert not run_pipeline(shop, TILL, ["sales", "billed"])
     (failed,) = [line for line in said if "FAILED" in line]
-    assert "till.sales: epoch 1 was not committed. No amount is < 0. (1 violations; broken: not_negative)." in failed
+    assert "till.sales: epoch 1 was not committed. No amount is < 0. (1 violation; broken: not_negative)." in failed
     for verb in ("release", "drop"):
         assert f"`rivermeet quarantine {verb} till --select sales --epoch 1`" in failed
     status = status_table(shop, TILL)
@@ -93,7 +93,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert looked.exit_code == 0, looked.output
     lines = [line.strip() for line in looked.output.splitlines()]
     assert lines[0] == "till.sales, epoch 1: held"
-    assert "not_negative: No amount is < 0. 1 violations" in lines
+    assert "not_negative: No amount is < 0. 1 violation" in lines
     shown = [json.loads(line) for line in lines if line.startswith("{")]
     assert [row["value"]["n"] for row in shown] == [5, -1]
     assert "… 1 more" in lines
@@ -109,7 +109,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert released.exit_code == 0, released.output
     assert "till.sales, epoch 1: released by " in released.output
     assert any(
-        "VIOLATED till/sales_changelog: No amount is < 0. 1 violations in 3 rows. The rows were" in s for s in said
+        "VIOLATED till/sales_changelog: No amount is < 0. 1 violation in 3 rows. The rows were" in s for s in said
     )
     assert shop.records(sales) == [(1, 0, "a", 5), (1, 1, "b", -1), (1, 2, "c", 7)]
     assert [row["decided"].split(" by ")[0] for row in shop.quarantined(sales)] == ["released"] * 3
@@ -154,7 +154,7 @@ def test_a_person_looks_releases_and_drops(shop: Till) -> None:
     assert "held" not in status_table(shop, TILL)
     compared = CliRunner().invoke(main, ["verify", "till", "--select", "billed"], obj=shop)
     assert compared.exit_code == 1
-    assert "epoch 2: 1 rows computed again, 4 differ" in compared.output
+    assert "epoch 2: 1 row computed again, 4 differing" in compared.output
     assert re.search("epoch 1 was dropped by .* at .*: its rows are not in the changelog", compared.output)
 
 

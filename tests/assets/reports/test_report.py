@@ -114,7 +114,7 @@ def test_the_command_writes_the_page_and_says_where(project: Project, tmp_path: 
     assert "<h2" in everything and 'id="flights"' in everything and 'id="invoice"' in everything
     other = tmp_path / "new" / "page.html"
     assert command(project, "invoice", "-o", str(other), "--epochs", "5") == f"report: {other}\n"
-    assert 'id="flights"' not in other.read_text() and "7 older epochs are not shown" in other.read_text()
+    assert 'id="flights"' not in other.read_text() and "7 older epochs not shown" in other.read_text()
     assert [path.name for path in other.parent.iterdir()] == ["page.html"]
 
 

@@ -102,7 +102,7 @@ def test_an_application_that_is_not_there_or_writes_what_is_no_row(town: Town, h
     code, said = shadow(town, home)
     assert code == 1
     assert "2 distinct rows compared, 1 equal" in said, "what is new was read first"
-    assert "1 of them are no rows of the node, and are not compared" in said
+    assert "1 of them cannot be read as rows of the node and will not be compared" in said
     town.send("out", (0, "d", {"n": 7}, 13))
     code, said = shadow(town, home, "--committed")
     assert (code, "0 lost or wrong, 0 explained" in said) == (1, True), "the record that is no row is still there"

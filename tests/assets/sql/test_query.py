@@ -177,7 +177,7 @@ def test_the_command(state: CommittedState, tmp_path: Path, monkeypatch: pytest.
         "--  --  ----",
         "a    1  null",
         "c   30  ines",
-        "1 more rows: --limit, or --json for all",
+        "1 more row: --limit, or --json for all",
     ]
     assert said("SELECT id, who FROM shop.stock ORDER BY id", "--json")[1] == '{"id":"c","who":"ines"}'
     no_numbers = said("SELECT 'nan'::DOUBLE AS n, ['-inf'::FLOAT, 1.5] AS l, 'NaN' AS t", "--json")[0]

@@ -35,7 +35,7 @@ def asked(*given: str) -> Result:
 def test_a_table_shows_the_newest_rows(home: Path) -> None:
     lines = asked("show", "shop.stock", "--limit", "2").output.splitlines()
     assert [line.split()[:3] for line in lines[2:4]] == [["d", "40", "null"], ["c", "30", "ines"]]
-    assert lines[4:] == ["1 more rows: --limit, or --all"]
+    assert lines[4:] == ["1 more row: --limit, or --all"]
     assert len(asked("show", "shop.stock", "--all").output.splitlines()) == 5
 
 

@@ -293,7 +293,7 @@ def test_files_that_cannot_be_read_are_no_share_of_rows(spark: SparkSession, tmp
     with pytest.raises(TooManyBadRowsError, match="1 of 2 rows in 2 files are no records"):
         strict.run()
     source.deliver(c="id,n,at\nb,x,10\nc,1,1\n")
-    with pytest.raises(TooManyBadRowsError, match=r"1 of 2 rows in 1 files .*max_bad_share=0\.01"):
+    with pytest.raises(TooManyBadRowsError, match=r"1 of 2 rows in 1 file .*max_bad_share=0\.01"):
         source.run()
     assert len(source.letters()) == 1
 

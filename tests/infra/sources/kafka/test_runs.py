@@ -85,7 +85,7 @@ def test_a_pipeline_over_a_topic(
         assert any(
             "WARNING topic" in line and "has got partitions 2; keys may lie elsewhere" in line for line in home.said
         )
-        assert retried(home.project, node) == "stock: 1 dead letters retried, 0 records, 1 still dead"
+        assert retried(home.project, node) == "stock: 1 dead letter retried, 0 records, 1 still dead"
 
         town.send("stock", (0, "d", {"n": 4}, 30), (0, "e", {"n": 5}, 31))
         town.remove_before("stock", {0: 4})
@@ -96,7 +96,7 @@ def test_a_pipeline_over_a_topic(
         with pytest.raises(RebuildRefusedError, match=f"what it read of topic '{topic}' is gone"):
             rebuild(home.project, home.pipeline, ["stock"])
         assert accepted(home.project, node) == (
-            "stock: 1 records read from offsets 0: 4, 1: 1, 2: 0; lost: partition 0, offsets 3 to 3"
+            "stock: 1 record read from offsets 0: 4, 1: 1, 2: 0; lost: partition 0, offsets 3 to 3"
         )
         everything = repr(
             home.instance.get_event_records(dg.EventRecordsFilter(dg.DagsterEventType.ASSET_MATERIALIZATION))
