@@ -41,7 +41,7 @@ def test_a_line_per_table_that_changed(project: Project) -> None:
     assert first.exit_code == second.exit_code == 0, first.output
     changed, total = first.output.splitlines()
     assert changed.startswith("epoch log ") and "optimized: files 80 -> 84; bytes " in changed
-    assert total == "1 of 1 tables changed"
+    assert total == "1 of 1 table changed"
     assert second.output == "0 of 1 tables changed\n"
 
 
