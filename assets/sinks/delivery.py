@@ -98,7 +98,7 @@ class SinkLag:
     @property
     def due(self) -> str:
         """What is to be delivered, in words."""
-        return counted(self.rows, self.epochs)
+        return rows_of_epochs(self.rows, self.epochs)
 
 
 def sink_lag(project: Project, sink: TopicSink) -> SinkLag:
