@@ -17,7 +17,6 @@ from rivermeet.assets.defs.source_checks import judged, source_checks
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.assets.why.changelogs import Changelog
-from rivermeet.assets.why.origins import origin_of
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sources.kind import register
@@ -98,8 +97,8 @@ def test_it_is_planned_read_judged_and_shown(home: Home) -> None:
 
     changelog = Changelog(home.project, node)
     (row,) = changelog.of_key({"name": "a"})
-    assert origin_of(changelog, row).says == f"text 1 of feed '{feed(home)}'"
-    assert origin_of(changelog, {**row, "origin": None}).says == "one of texts 1 to 3 of a feed"
+    assert changelog.origin_of(row).says == f"text 1 of feed '{feed(home)}'"
+    assert changelog.origin_of({**row, "origin": None}).says == "one of texts 1 to 3 of a feed"
 
 
 @pytest.mark.slow

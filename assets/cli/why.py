@@ -10,9 +10,6 @@ import click
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here, standard_json
 
-UNCUT = 100_000
-"""Columns of a line where nobody's terminal cuts it."""
-
 
 @click.command()
 @click.argument("pipeline")
@@ -31,7 +28,7 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
     from rivermeet.assets.why.changelogs import Changelogs
     from rivermeet.assets.why.expressions import Expressions
     from rivermeet.assets.why.keys import typed_key
-    from rivermeet.assets.why.tree import tree_of
+    from rivermeet.assets.why.tree import UNCUT, tree_of
     from rivermeet.assets.why.walk import Walk
 
     project = project_here()

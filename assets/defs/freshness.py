@@ -17,7 +17,7 @@ from functools import cache
 
 import dagster as dg
 
-from rivermeet.pipelines import Node, Operation
+from rivermeet.pipelines import Node
 
 
 def freshness_policy(node: Node) -> dg.FreshnessPolicy:
@@ -31,9 +31,6 @@ def waiting_ms(node: Node) -> int:
     made = node.operation
     if made is None:
         return 0
-    return _own(made) + max(waiting_ms(part) for part in made.inputs.values())
-
-
-def _own(made: Operation) -> int:
     # An idle time without end waits for the slower input, which has a policy of its own.
-    return (made.max_task_idle_ms or 0) + made.wait_ms
+    own = (made.max_task_idle_ms or 0) + made.wait_ms
+    return own + max(waiting_ms(part) for part in made.inputs.values())

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key, table_key
 from rivermeet.assets.defs.lineage import column_descriptions, column_lineage
-from rivermeet.assets.defs.links import page_metadata
+from rivermeet.assets.reports.data_docs import GX
+from rivermeet.expectations.gx.data_docs import anchor, page_of
 from rivermeet.expectations.invariant import Severity
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.settings import Settings
+from rivermeet.infra.settings import HOST, Settings
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.pipelines import Node
 
@@ -121,6 +124,27 @@ def check_results(
             description=f"{v.description} The rows were {known.summary}." if known else v.description,
             metadata=metadata,
         )
+
+
+def page_metadata(settings: Settings, run: str, node: Node, epoch: int) -> Mapping[str, dg.MetadataValue]:
+    """Metadata that lead to what Data Docs say of a node at an epoch; the page is written at the run's end.
+
+    The path is for readers without the server of `rivermeet ui`.
+    """
+    page = page_of(settings.reports / GX, run)
+    return {
+        "data_docs": dg.MetadataValue.url(f"{report_url(settings, page)}#{quote(anchor(node, epoch))}"),
+        "data_docs_path": dg.MetadataValue.path(page),
+    }
+
+
+def report_url(settings: Settings, page: Path) -> str:
+    """Address of a page below the reports, as a browser follows no link from Dagster's pages to a file.
+
+    It is in the history of each check, and must not change from one start to the next: its port is a setting.
+    """
+    below = page.resolve().relative_to(settings.reports.resolve())
+    return f"http://{HOST}:{settings.reports_port}/{quote(below.as_posix())}"
 
 
 def _late_share(result: EpochResult) -> Mapping[str, float]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from rivermeet.assets.defs.runs import run_pipeline
 from rivermeet.assets.project import Project
-from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines import Pipeline
 from rivermeet.pipelines.errors import RivermeetError
 
 
@@ -49,16 +49,11 @@ def rebuild(
                 raise RebuildRefusedError(f"'{pipeline.name}.{node.name}': {error}") from None
         elif grace is not None:
             raise RebuildRefusedError(f"'{pipeline.name}.{node.name}' is a source: it has no grace")
-        if node.source is not None and not lossy:
-            _refuse_lost_records(project, node)
+        gone = project.source_step(node).lost() if node.source is not None and not lossy else None
+        if gone is not None:
+            raise RebuildRefusedError(
+                f"source '{node.pipeline.name}.{node.name}': {gone}, and so would their records be; put them back, or "
+                "add --lose-missing-files"
+            )
     selected = [node.name for node in pipeline.downstream(nodes)]
     return run_pipeline(project, pipeline, selected, {node.name: grace for node in nodes})
-
-
-def _refuse_lost_records(project: Project, node: Node) -> None:
-    gone = project.source_step(node).lost()
-    if gone is not None:
-        raise RebuildRefusedError(
-            f"source '{node.pipeline.name}.{node.name}': {gone}, and so would their records be; put them back, or add "
-            "--lose-missing-files"
-        )

@@ -13,8 +13,8 @@ from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.epoch.run import stages_of
 from rivermeet.assets.project import Project
 from rivermeet.assets.sinks.delivery import sink_lag
-from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
-from rivermeet.infra.epochs.stages.plan import Plan, Planned
+from rivermeet.infra.epochs.plan import InputSlice
+from rivermeet.infra.epochs.stages.plan import Plan
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import RivermeetError
@@ -56,19 +56,14 @@ def _node(project: Project, node: Node, selected: Sequence[str]) -> Iterator[str
     if planned.plan is None:
         yield f"plan     {later or 'nothing new'}"
         return
-    yield f"plan     {_epoch(planned, planned.plan)}{f'; {later}' if later else ''}"
+    again = ", as a run that ended has planned it" if planned.logged else ""
+    yield f"plan     epoch {planned.plan.epoch}{again}{f'; {later}' if later else ''}"
     for side, part in planned.plan.inputs.items():
         yield f"         {side}: {_range(part)}"
     if planned.plan.reads is not None:
         yield from (f"         {part}" for part in planned.plan.reads.parts())
     for stage in stages_of(step, planned.plan, planned):
         yield f"{stage.name:<8} {stage.explain(context)}"
-
-
-def _epoch(planned: Planned, plan: EpochPlan) -> str:
-    if planned.logged:
-        return f"epoch {plan.epoch}, as a run that ended has planned it"
-    return f"epoch {plan.epoch}"
 
 
 def _range(part: InputSlice) -> str:

@@ -41,7 +41,7 @@ def idle_run(project: Project, pipeline: Pipeline, selected: Sequence[str] = ())
         return None
     for node in nodes:
         project.say(f"  {node.name:<24} nothing new")
-    failing = [node for node in nodes if _fails(project, node)]
+    failing = [node for node in nodes if _say_failures(project, node)]
     return not failing
 
 
@@ -67,7 +67,7 @@ def _is_finished(context: EpochContext, node: Node, note: CommitNote) -> bool:
     return protected and not Fold(node).is_due(context, note) and (not node.is_table or is_judged(context, node))
 
 
-def _fails(project: Project, node: Node) -> bool:
+def _say_failures(project: Project, node: Node) -> bool:
     """Say what does not hold of a node; whether a run fails by it, as no person has released or dropped it."""
     note = last_note(project.paths(node).changelog)
     assert note is not None

@@ -105,7 +105,8 @@ def _by_epoch(
 
     def ordered(records: DataFrame, side: int) -> DataFrame:
         name = "left" if side == LEFT else "right"
-        ends = [(p, end, plan.epoch) for plan in plans for p, end in _slice(plan, name).upto.items()]
+        took = [(plan.epoch, plan.inputs[name].upto) for plan in plans if name in plan.inputs]
+        ends = [(p, end, epoch) for epoch, upto in took for p, end in upto.items()]
         marks = frame_of(spark, ends, schema)
         both = records.withColumn("mark", F.lit(None).cast("bigint")).unionByName(marks, allowMissingColumns=True)
         # An epoch that took nothing of a partition ends where the one before did: the first of them took the record.
@@ -128,7 +129,3 @@ def _by_epoch(
         return named.drop("__p", "taken")
 
     return ordered
-
-
-def _slice(plan: EpochPlan, side: str) -> InputSlice:
-    return plan.inputs.get(side) or InputSlice(version=0, after={}, upto={})

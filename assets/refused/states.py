@@ -144,12 +144,12 @@ def decision_on(log: EpochLog, plan: EpochPlan) -> Decision | None:
     return decision if held is None or held.attempt == decision.attempt else None
 
 
-def held_states(log: EpochLog, node: str, committed: int, after: int = 0) -> list[HeldState]:
-    """What became of each refused epoch past ``after``; ``committed`` is the node's last epoch."""
-    every = held_epochs(log, node, after)
+def held_states(log: EpochLog, node: str, committed: int) -> list[HeldState]:
+    """What became of each refused epoch; ``committed`` is the node's last epoch."""
+    every = held_epochs(log, node)
     if not every:
         return []
-    refused, decided = log.lines(node, "refused", after), decisions(log, node, after)
+    refused, decided = log.lines(node, "refused"), decisions(log, node)
     found = []
     for epoch, held in every.items():
         decision = decided.get(epoch)

@@ -17,6 +17,7 @@ from rivermeet.assets.replay.frames import Place, answers, in_listed_order, numb
 from rivermeet.assets.replay.run import Rows, Way, places, widest
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from rivermeet.infra.commit_note import CommitNote
@@ -46,14 +47,18 @@ def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int
     node, numbers, folding = declared(widest(cases), len(cases)), numbers_of(spark, cases), new_session(spark)
     operation = node.operation
     assert operation is not None
-    context = _context(home, spark, folding)
+    context = scratch_context(home, spark, folding)
     inputs: dict[str, tuple[str, Node]] = {}
     for side, source in operation.inputs.items():
         inputs.setdefault(source.name, (side, source))
     step = OperatorStep(node, context.tables, ordered=in_listed_order(numbers), numbers=numbers)
     notes: dict[str, CommitNote] = {}
     for epoch in range(1, count + 1):
-        part = [place for place in places(cases) if _epoch_of(place, cases, count) == epoch]
+        part = [
+            (case, offset, record)
+            for case, offset, record in places(cases)
+            if offset * count // len(cases[case].input) + 1 == epoch
+        ]
         for side, source in inputs.values():
             notes[side] = _published(context, source, side, part, epoch, notes.get(side))
         run_epoch(context, step)
@@ -63,7 +68,8 @@ def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int
     return found
 
 
-def _context(home: Path, spark: SparkSession, folding: SparkSession) -> EpochContext:
+def scratch_context(home: Path, spark: SparkSession, folding: SparkSession) -> EpochContext:
+    """The context of epochs in a folder of their own: nothing is judged, and no result is folded."""
     from rivermeet.infra.epochs.context import EpochContext
     from rivermeet.infra.epochs.log import EpochLog
 
@@ -71,11 +77,6 @@ def _context(home: Path, spark: SparkSession, folding: SparkSession) -> EpochCon
     locks.mkdir()
     log = EpochLog(str(home / "epochs"), str(locks / "epochs.lock"))
     return EpochContext(str(home / "tables"), log, locks, lambda: spark, lambda: folding, folds="never")
-
-
-def _epoch_of(place: Place, cases: Sequence[Case], count: int) -> int:
-    case, offset, _ = place
-    return offset * count // len(cases[case].input) + 1
 
 
 def _published(
@@ -86,19 +87,24 @@ def _published(
     epoch: int,
     previous: CommitNote | None,
 ) -> CommitNote:
-    """One input's records of one epoch, committed to its changelog and folded into its table as a source's are."""
+    """One input's records of one epoch, committed as a source's are."""
     from rivermeet.infra.commit_note import CommitNote
-    from rivermeet.infra.delta.care.small_changelogs import append_records
-    from rivermeet.infra.delta.fold import fold
 
     mine: list[Any] = [place for place in part if place[2].side == side]
     ends = (dict(previous.ends) if previous else {}) | {case: offset for case, offset, _ in mine}
     note = CommitNote(incarnation=1, epoch=epoch, ends=ends)
     if not mine and previous is not None:
         return previous
-    paths = context.paths(node)
-    rows = record_table(mine, side, "many_k" in node.key, epoch)
-    append_records(rows, paths.changelog, paths.app_id("changelog", 1), note)
-    if node.is_table and epoch % 2:
-        fold(context.fold_session, paths, list(node.key), note)
+    commit_source(context, node, record_table(mine, side, "many_k" in node.key, epoch), note)
     return note
+
+
+def commit_source(context: EpochContext, node: Node, rows: pa.Table, note: CommitNote) -> None:
+    """Commit an epoch of a source without Spark; its table is folded after every second one."""
+    from rivermeet.infra.delta.care.small_changelogs import append_records
+    from rivermeet.infra.delta.fold import fold
+
+    paths = context.paths(node)
+    append_records(rows, paths.changelog, paths.app_id("changelog", 1), note)
+    if node.is_table and note.epoch % 2:
+        fold(context.fold_session, paths, list(node.key), note)

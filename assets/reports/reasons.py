@@ -23,7 +23,7 @@ from rivermeet.assets.why.answer import Answer
 from rivermeet.assets.why.changelogs import Changelogs
 from rivermeet.assets.why.expressions import Expressions
 from rivermeet.assets.why.keys import KeyTextError, typed_key
-from rivermeet.assets.why.tree import tree_of
+from rivermeet.assets.why.tree import UNCUT, tree_of
 from rivermeet.assets.why.walk import Walk
 from rivermeet.expectations.report.page import NodeHistory, Reason
 from rivermeet.pipelines import limits
@@ -31,9 +31,6 @@ from rivermeet.pipelines import limits
 if TYPE_CHECKING:
     from rivermeet.expectations.report.checks import Cell
     from rivermeet.joins.why.evidence import Key
-
-WIDTH = 100_000
-"""Columns of a line that nothing cuts: its box scrolls."""
 
 
 @dataclass
@@ -84,7 +81,7 @@ def _keys(cells: Iterable[Cell]) -> Mapping[str, None]:
 def _text(answer: Answer) -> str:
     from rich.console import Console
 
-    console = Console(width=WIDTH, highlight=False, color_system=None)
+    console = Console(width=UNCUT, highlight=False, color_system=None)
     with console.capture() as printed:
         console.print(tree_of(answer), no_wrap=True, crop=False)
     return "\n".join(line.rstrip() for line in printed.get().splitlines())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rivermeet.assets.replay.epochs import commit_source, scratch_context
 from rivermeet.assets.testing.by_reference import Made
 from rivermeet.assets.testing.expressions import DriverError, Evaluator
 from rivermeet.pipelines import Node, Pipeline
@@ -26,21 +27,13 @@ class ByEngine:
 
     def __init__(self, pipeline: Pipeline) -> None:
         from rivermeet.infra.engine.session import new_session, session
-        from rivermeet.infra.epochs.context import EpochContext
-        from rivermeet.infra.epochs.log import EpochLog
         from rivermeet.infra.settings import Settings
 
         self._pipeline = pipeline
         self._scratch = tempfile.TemporaryDirectory(prefix="rivermeet-test-")
-        home = Path(self._scratch.name)
-        (home / "locks").mkdir()
-        log = EpochLog(str(home / "epochs"), str(home / "locks" / "epochs.lock"))
         spark = session(Settings.from_env())
         self._sessions = [new_session(spark), new_session(spark)]
-        computing, folding = self._sessions
-        self._context = EpochContext(
-            str(home / "tables"), log, home / "locks", lambda: computing, lambda: folding, folds="never"
-        )
+        self._context = scratch_context(Path(self._scratch.name), *self._sessions)
         evaluator = Evaluator()
         self._sources: dict[str, pa.Schema] = {}
         for node in pipeline.nodes:
@@ -100,8 +93,6 @@ class ByEngine:
 
     def _commit(self, node: Node, records: Sequence[Made]) -> None:
         from rivermeet.infra.commit_note import CommitNote
-        from rivermeet.infra.delta.care.small_changelogs import append_records
-        from rivermeet.infra.delta.fold import fold
 
         previous = self._notes.get(node.name)
         if previous is not None and not records:
@@ -127,11 +118,7 @@ class ByEngine:
             }
             for at, made in enumerate(records)
         ]
-        paths = self._context.paths(node)
-        append_records(pa.Table.from_pylist(lines, schema), paths.changelog, paths.app_id("changelog", 1), note)
-        if node.is_table and epoch % 2:
-            # A table that is behind its changelog is the usual case.
-            fold(self._context.fold_session, paths, list(node.key), note)
+        commit_source(self._context, node, pa.Table.from_pylist(lines, schema), note)
         self._notes[node.name] = note
 
 

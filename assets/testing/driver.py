@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from rivermeet.assets.testing.by_reference import ByReference, Made, Result, Shape, fold
-from rivermeet.assets.testing.expressions import DriverError
+from rivermeet.assets.testing.expressions import DriverError, Evaluator
 from rivermeet.pipelines import Node, Pipeline, Stream
 from rivermeet.pipelines.rewrite import in_one_partition, rewrite
 from rivermeet.pipelines.source import instant_ms
@@ -204,8 +204,6 @@ class TestDriver:
         return found
 
     def _shape(self, source: Node) -> Shape:
-        from rivermeet.assets.testing.expressions import Evaluator
-
         if source.name not in self._shapes:
             assert source.source is not None
             evaluator = Evaluator()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from rivermeet.infra.delta.few_rows import Where, few_rows, rows_where
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.plan import EpochPlan
+from rivermeet.infra.source_kinds import kind_of
+from rivermeet.infra.source_range import Origin
 from rivermeet.pipelines.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -100,6 +102,31 @@ class Changelog:
     def letters(self) -> list[Row]:
         """Dead letters of the incarnation."""
         return self._committed(self._rows(self._paths.dead_letter, []))
+
+    def origin_of(self, row: Row) -> Origin:
+        """Where a record of a source came from: the place that is kept, or what the plan of its epoch has read.
+
+        | source | file | line |
+        |---|---|---|
+        | files | path, and ``!member`` of an archive | the line, from 1 with the header; of Parquet the row |
+        | topic | TOPIC/PARTITION | the offset |
+        | table of PostgreSQL | DATABASE.SCHEMA.TABLE | the position of the commit, as a number |
+        | Delta table | its path | the version |
+
+        Held by ``tests/assets/why/test_origins.py``.
+        """
+        kind = kind_of(self.node)
+        assert kind is not None, "it has no inputs"
+        kept, epoch = row.get("origin") or {}, row["epoch"]
+        plan = next((plan for plan in self.plans if plan.epoch == epoch), None)
+        reads = plan.reads if plan is not None else None
+        again = " (a dead letter that was read again)" if plan is not None and plan.retries else ""
+        if kept.get("file"):
+            file, line = kept["file"], kept.get("line")
+            warning = reads.warning(file) if reads is not None else ""
+            return Origin(file, line, f"{kind.ranges.place(file, line)}{again}{warning}")
+        found = reads.among(epoch) if reads is not None else Origin(None, None, f"epoch {epoch}")
+        return replace(found, says=f"{found.says}{again}")
 
     def _committed(self, rows: list[Row]) -> list[Row]:
         note = self.note

@@ -21,6 +21,8 @@ from rivermeet.pipelines.counted import counted
 if TYPE_CHECKING:
     from rich.tree import Tree
 
+UNCUT = 100_000
+"""Columns of a line that nothing cuts: in a file, a pipe, or a box that scrolls."""
 WIDEST = 160
 """Characters of a value that are shown; JSON has all."""
 

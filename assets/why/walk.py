@@ -19,7 +19,6 @@ from rivermeet.assets.why.answer import Absent, Answer, Cause, Explained, Replac
 from rivermeet.assets.why.changelogs import Changelogs, Row
 from rivermeet.assets.why.expressions import Expressions
 from rivermeet.assets.why.letters import Letter, letters_of
-from rivermeet.assets.why.origins import origin_of
 from rivermeet.assets.why.records import Records
 from rivermeet.joins.why.evidence import Found, Key, ResultRow
 from rivermeet.joins.why.families import made_of, missing
@@ -81,7 +80,7 @@ class Walk:
         if node.operation is None:
             if row["key"] is not None:
                 self._collect(node, row["key"])
-            return replace(plain, origin=origin_of(self.changelogs.of(node), row))
+            return replace(plain, origin=self.changelogs.of(node).origin_of(row))
         if depth == limits.WALKED_NODES:
             return replace(plain, says=("what it comes from is left out here: it is too deep",))
         records, at = self.records(node), row["trigger"]

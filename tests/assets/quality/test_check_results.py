@@ -18,7 +18,7 @@ import pytest
 
 from rivermeet.assets.defs.automation import WHOLE
 from rivermeet.assets.defs.keys import changelog_key
-from rivermeet.assets.defs.links import report_url
+from rivermeet.assets.defs.metadata import report_url
 from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.expectations import invariants
 from rivermeet.expectations.invariant import Invariant, Severity

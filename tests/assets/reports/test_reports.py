@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from rivermeet.assets.cli.main import main
-from rivermeet.assets.defs.links import page_metadata, report_url
+from rivermeet.assets.defs.metadata import page_metadata, report_url
 from rivermeet.expectations.gx.data_docs import write_page
 from rivermeet.infra.settings import PROJECT, Settings
 from tests.browser import browser, local, needs_chromium

@@ -11,7 +11,6 @@ import pytest
 from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.epoch.run import run_epoch
 from rivermeet.assets.why.changelogs import Changelog
-from rivermeet.assets.why.origins import origin_of
 from rivermeet.infra.settings import Settings
 from tests.assets.why.small import PLANE, PLANES, Small
 
@@ -39,7 +38,7 @@ def test_a_changelog_without_places_gets_them(home: Small) -> None:
     old, new = rows(home, "N1")
     assert (old["origin"], new["origin"]) == (None, {"file": path, "line": 5})
     changelog = Changelog(home.project, home.planes)
-    assert [origin_of(changelog, row).line for row in (old, new)] == [None, 5]
+    assert [changelog.origin_of(row).line for row in (old, new)] == [None, 5]
     # A quoted line break is within its line, and counts.
     (broken,) = rows(home, "N\n8")
     assert broken["origin"]["line"] == 3

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from rivermeet.assets.why.changelogs import Changelog
-from rivermeet.assets.why.origins import origin_of
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.postgres.wal_range import WalRange
 from rivermeet.infra.sources.delta.version_range import VersionRange
@@ -25,7 +24,7 @@ def home(tmp_path: Path) -> Small:
 def test_a_place_that_is_kept_is_the_place(home: Small) -> None:
     changelog = Changelog(home.project, home.planes)
     row = {**changelog.of_key({"tail": "N1"})[0], "origin": {"file": "in/a.csv.zip!a.csv", "line": 70}}
-    found = origin_of(changelog, row)
+    found = changelog.origin_of(row)
     assert (found.file, found.line, found.says) == ("in/a.csv.zip!a.csv", 70, "in/a.csv.zip!a.csv, line 70")
 
 
@@ -33,7 +32,7 @@ def test_a_line_that_the_engine_has_not_counted_is_not_guessed(home: Small) -> N
     changelog = Changelog(home.project, home.planes)
     path = str(home.data / "planes" / "1.csv")
     row = {**changelog.of_key({"tail": "N1"})[0], "origin": {"file": path, "line": None}}
-    found = origin_of(changelog, row)
+    found = changelog.origin_of(row)
     assert (found.file, found.line) == (path, None)
     assert found.says == f"{path}, in a line that the engine has not counted"
 
@@ -43,17 +42,17 @@ def test_a_file_that_changed_since_is_named_as_such(home: Small) -> None:
     row = changelog.of_key({"tail": "N1"})[0]
     path = home.data / "planes" / "1.csv"
     kept = {**row, "origin": {"file": str(path), "line": 2}}
-    assert origin_of(changelog, kept).says == f"{path}, line 2"
+    assert changelog.origin_of(kept).says == f"{path}, line 2"
     path.write_text(path.read_text() + "N7,1,1\n")
-    assert origin_of(changelog, kept).says == f"{path}, line 2 (the file was changed since it was read)"
+    assert changelog.origin_of(kept).says == f"{path}, line 2 (the file was changed since it was read)"
     path.unlink()
-    assert origin_of(changelog, kept).says == f"{path}, line 2"
+    assert changelog.origin_of(kept).says == f"{path}, line 2"
 
 
 def test_of_before_places_were_kept_the_files_of_the_plan_are_named(home: Small) -> None:
     changelog = Changelog(home.project, home.planes)
     row = {**changelog.of_key({"tail": "N1"})[0], "origin": None}
-    found = origin_of(changelog, row)
+    found = changelog.origin_of(row)
     assert (found.file, found.line, found.says) == (str(path := home.data / "planes" / "1.csv"), None, str(path))
 
 
@@ -71,9 +70,9 @@ def test_a_record_of_a_topic(home: Small) -> None:
         )
     ]
     row: dict[str, Any] = {"key": {"id": "a"}, "value": {"n": 1}, "epoch": 1}
-    kept = origin_of(changelog, {**row, "origin": {"file": "orders/3", "line": 7}})
+    kept = changelog.origin_of({**row, "origin": {"file": "orders/3", "line": 7}})
     assert (kept.file, kept.line, kept.says) == ("orders/3", 7, "topic 'orders', partition 3, offset 7")
-    assert origin_of(changelog, row).says == "topic 'orders', among the offsets of partition 0 from 5 to 8"
+    assert changelog.origin_of(row).says == "topic 'orders', among the offsets of partition 0 from 5 to 8"
 
 
 def test_rows_of_a_database_and_of_a_delta_table(home: Small) -> None:
@@ -86,9 +85,9 @@ def test_rows_of_a_database_and_of_a_delta_table(home: Small) -> None:
     of_people, of_stock = Changelog(home.project, people), Changelog(home.project, stock)
     of_people.plans = [plan.model_copy(update={"reads": WalRange(table="shop.public.people", start=1, end=22186192)})]  # type: ignore[misc]
     of_stock.plans = [plan.model_copy(update={"reads": VersionRange(path="lake/stock", id="x", start=3, end=5)})]  # type: ignore[misc]
-    kept = origin_of(of_people, {**row, "origin": {"file": "shop.public.people", "line": 22186192}})
+    kept = of_people.origin_of({**row, "origin": {"file": "shop.public.people", "line": 22186192}})
     assert (kept.line, kept.says) == (22186192, "table 'shop.public.people', commit 0/15288D0")
-    assert origin_of(of_people, row).says == "table 'shop.public.people', a commit before 0/15288D0"
-    kept = origin_of(of_stock, {**row, "origin": {"file": "lake/stock", "line": 4}})
+    assert of_people.origin_of(row).says == "table 'shop.public.people', a commit before 0/15288D0"
+    kept = of_stock.origin_of({**row, "origin": {"file": "lake/stock", "line": 4}})
     assert (kept.line, kept.says) == (4, "Delta table 'lake/stock', version 4")
-    assert origin_of(of_stock, row).says == "one of versions 3 to 5 of Delta table 'lake/stock'"
+    assert of_stock.origin_of(row).says == "one of versions 3 to 5 of Delta table 'lake/stock'"
