@@ -5,9 +5,8 @@
 
     topic flights.airlines           key {"carrier": "UA"}, value {"carrier": "UA", "name": "United Air Lines Inc.", …}
 
-What a file writes as not known is null. Values are JSON, or Avro by a schema registry for those kinds of files of
-which that is wanted. Keys lie in the partitions that Java's clients give them. A file is delivered once to a cluster:
-the home keeps which. Held by ``tests/infra/sources/kafka/test_feed.py``.
+What a file writes as not known is null. Values are JSON. Keys lie in the partitions that Java's clients give them. A
+file is delivered once to a cluster: the home keeps which. Held by ``tests/infra/sources/kafka/test_feed.py``.
 """
 
 from __future__ import annotations
@@ -19,18 +18,16 @@ import json
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from rivermeet.assets.demo.feeds import feed, feed_of
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.encoding import Encode, value_encoder
-from rivermeet.infra.kafka.formats.registry import NONE, Registry
+from rivermeet.infra.kafka.formats.registry import NONE
 from rivermeet.infra.kafka.topics import KEEPS_ALL, cluster_id, make_topic
-from rivermeet.pipelines import JSON, Avro, limits
+from rivermeet.pipelines import JSON, limits
 from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import RivermeetError
 
@@ -53,16 +50,10 @@ class TopicFeed:
         librdkafka's, ``bootstrap.servers`` among them.
     delivered
         Folder that keeps which files each cluster has.
-    avro
-        Kinds of files whose values are Avro: of each its columns with their Spark types. All others are JSON.
-    registry
-        Takes the schemas of those.
     """
 
     properties: Mapping[str, str]
     delivered: Path
-    avro: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    registry: Registry = NONE
 
     def deliver(self, pipeline: str, step: int | None = None) -> list[str]:
         """Deliver a pipeline's rows up to and with a step; per file that was not delivered before a line about it."""
@@ -96,7 +87,7 @@ class TopicFeed:
 
         own = {"enable.idempotence": True, "partitioner": "murmur2_random", "compression.type": "zstd", "log_level": 0}
         producer = Producer({**self.properties, **own})
-        value_of, count = self._encoder(topic, kind), 0
+        value_of, count = self.encoder(topic, kind), 0
         for row in found:
             payload = json.dumps({column: row[column] for column in key}), value_of(row)
             while True:
@@ -115,19 +106,9 @@ class TopicFeed:
             )
         return count
 
-    def _encoder(self, topic: str, kind: str) -> Encode:
-        declared = self.avro.get(kind)
-        if declared is None:
-            return value_encoder(JSON(), topic, (), self.registry)
-        made = {column: _TYPES.get(type.upper(), _TEXT) for column, type in declared.items()}
-        columns = [pa.field(column, arrow) for column, (arrow, _) in made.items()]
-        encode = value_encoder(Avro(), topic, columns, self.registry)
-        return lambda row: encode({c: None if row[c] is None else cast(row[c]) for c, (_, cast) in made.items()})
-
-
-_TEXT = pa.string(), str
-_TYPES = {"INT": (pa.int32(), int), "BIGINT": (pa.int64(), int), "DOUBLE": (pa.float64(), float)}
-"""Spark types that a file's text is cast to; all others stay text."""
+    def encoder(self, topic: str, kind: str) -> Encode:
+        """The encoder of the values of a kind of files: JSON."""
+        return value_encoder(JSON(), topic, (), NONE)
 
 
 def rows(path: Path, not_known: str | None) -> Iterator[dict[str, Any]]:

@@ -75,7 +75,7 @@ def new_folder(node_folder: Path, epoch: int) -> Path:
 
 
 def in_chunks(rows: Iterable[_Row], most: int, most_bytes: int, size: Callable[[_Row], int]) -> Iterator[list[_Row]]:
-    """Chunks of rows, limited by number and by bytes; a row has about ``size`` bytes."""
+    """Chunks of rows, limited by number and by bytes; ``size`` estimates those of a row."""
     chunk: list[_Row] = []
     held = 0
     for row in rows:

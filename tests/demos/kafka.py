@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import pyarrow as pa
 
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import project_here
@@ -25,13 +26,43 @@ from rivermeet.assets.demo import feeds
 from rivermeet.assets.demo.topics import TopicFeed
 from rivermeet.assets.project import Project, demo_project
 from rivermeet.infra.delta.io import read
-from rivermeet.pipelines import Node, Pipeline
+from rivermeet.infra.kafka.encoding import Encode, value_encoder
+from rivermeet.infra.kafka.formats.registry import Registry
+from rivermeet.pipelines import Avro, Node, Pipeline
 from rivermeet.pipelines.counted import counted
 from tests.demos.beside import beside
 from tests.demos.over_topics import AVRO, over_topics, read_back
 from tests.servers.broker import running
 from tests.servers.java_server import ServerError
 from tests.servers.schema_registry import registry_running
+
+
+@dataclass(frozen=True)
+class AvroFeed(TopicFeed):
+    """Topics of which some have values in Avro, by a schema registry.
+
+    Attributes
+    ----------
+    avro
+        Kinds of files whose values are Avro: of each its columns with their Spark types. All others are JSON.
+    """
+
+    avro: Mapping[str, Mapping[str, str]]
+    registry: Registry
+
+    def encoder(self, topic: str, kind: str) -> Encode:
+        declared = self.avro.get(kind)
+        if declared is None:
+            return super().encoder(topic, kind)
+        made = {column: _TYPES.get(type.upper(), _TEXT) for column, type in declared.items()}
+        columns = [pa.field(column, arrow) for column, (arrow, _) in made.items()]
+        encode = value_encoder(Avro(), topic, columns, self.registry)
+        return lambda row: encode({c: None if row[c] is None else cast(row[c]) for c, (_, cast) in made.items()})
+
+
+_TEXT = pa.string(), str
+_TYPES = {"INT": (pa.int32(), int), "BIGINT": (pa.int64(), int), "DOUBLE": (pa.float64(), float)}
+"""Spark types that a file's text is cast to; all others stay text."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +110,7 @@ def _joined(project: Project, pipeline: Pipeline, topics: Pipeline, steps: int) 
     settings, data = project.settings, Path(project.settings.data)
     sources = {node.name: node.source.files.schema for node in pipeline.nodes if node.source is not None}
     avro = {kind: sources[kind] for kind in AVRO[pipeline.name]}
-    feed = TopicFeed(settings.kafka, settings.home / "delivered", avro, project.registry)
+    feed = AvroFeed(settings.kafka, settings.home / "delivered", avro, project.registry)
     for step in range(1, steps + 1):
         written = feeds.feed(pipeline.name, data, step)
         project.say(f"step {step} of {steps}: {counted(len(written), 'file')} delivered, and their rows as topics")
