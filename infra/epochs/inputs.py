@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -40,16 +40,20 @@ class PinnedInputs:
     ----------
     nodes
         Side to input node.
+    elsewhere
+        Names of nodes to the folder or URL of theirs, where that is another one.
     """
 
     spark: SparkSession
     plan: EpochPlan
     tables: str
     nodes: Mapping[str, Node]
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     def paths(self, side: str) -> NodeTables:
         """Locations of the input's tables."""
-        return NodeTables(self.tables, self.nodes[side].pipeline.name, self.nodes[side].name)
+        node = self.nodes[side]
+        return NodeTables(self.elsewhere.get(node.name, self.tables), node.pipeline.name, node.name)
 
     def changelog(self, side: str, after: Mapping[int, int], upto: Offsets) -> DataFrame:
         """Records of the input's changelog with offsets in ``(after, upto]``.
