@@ -52,8 +52,8 @@ def replay(
             differ += bool(lines)
             if lines:
                 echo("\n".join([f"{first['name']}", *(f"  {line}" for line in lines)]))
-        cases = counted(len(results), "case")
-        echo(f"{differ} of {cases} with a difference from {compare} (-: only here, +: only there)")
+        compared = counted(len(results), "case")
+        echo(f"{differ} of {compared} with a difference from {compare} (-: only here, +: only there)")
     elif output is None:
         echo(_json(results).rstrip("\n"))
     errors = sum("error" in result for result in results)
