@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from rivermeet.pipelines.errors import OptionError
+from rivermeet.pipelines.expressions import quote
 from rivermeet.pipelines.window import JoinWindow, duration_text
 
 if TYPE_CHECKING:
@@ -66,6 +67,11 @@ class Operation:
     semantics: Semantics = "3.1"
     select: Mapping[str, ValueExpr]
     max_task_idle_ms: int | None = 0
+
+    @property
+    def by_partition(self) -> tuple[str, ...]:
+        """Sides that are read by partition: of all others, a partition's rows may need every record."""
+        return tuple(self.inputs) if self.co_partitioned else ()
 
     @property
     def type(self) -> str | None:
@@ -188,6 +194,13 @@ class Join(Operation):
         """Both sides."""
         return {"left": self.left, "right": self.right}
 
+    @property
+    def by_partition(self) -> tuple[str, ...]:
+        """A row lies in its left record's partition; a wait across partitions is for records of all of them."""
+        if self.co_partitioned:
+            return ("left", "right")
+        return () if self.max_task_idle_ms != 0 else ("left",)
+
 
 @dataclass(frozen=True, kw_only=True)
 class StreamStreamJoin(Join):
@@ -260,6 +273,12 @@ class StreamTableJoin(Join):
     triggers = ("left",)
     family = "stream-table"
     profiles = get_args(Semantics)
+
+    @property
+    def by_partition(self) -> tuple[str, ...]:
+        """The table's row lies beside the record only where that is looked up by its own key."""
+        own = all(self.key.get(column) == quote(column) for column in self.left.key)
+        return ("left", "right") if own else ("left",)
 
     @property
     def wait_ms(self) -> int:

@@ -60,6 +60,11 @@ class SelectKey(OneInput):
     family = "select-key"
     keeps_values = True
 
+    @property
+    def by_partition(self) -> tuple[str, ...]:
+        """None: a new key lies anywhere."""
+        return ()
+
     def expression(self, column: str) -> str | None:
         """A key column's expression."""
         return self.key[column].sql if column in self.key else super().expression(column)
@@ -124,6 +129,11 @@ class TableAggregate(OneInput):
     partitions: int
 
     family = "table-aggregate"
+
+    @property
+    def by_partition(self) -> tuple[str, ...]:
+        """None: a new key lies anywhere."""
+        return ()
 
     def expression(self, column: str) -> str | None:
         """The expression of an aggregate or a key column."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from fractions import Fraction
 
 import click
 
@@ -26,12 +27,23 @@ def _window(_: click.Context, option: click.Parameter, text: str | None) -> tupl
     return before, after
 
 
+def _share(_: click.Context, option: click.Parameter, text: str | None) -> Fraction | None:
+    try:
+        found = None if text is None else Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        found = Fraction(0)
+    if found is not None and not 0 < found <= 1:
+        raise click.BadParameter(f"{text!r} is no share: give a fraction of 1, such as 1/16", param=option)
+    return found
+
+
 @click.command()
 @click.argument("pipeline")
 @click.option("--select", "selected", multiple=True, metavar="ASSET", help="Try options at this node; may be repeated.")
 @click.option("--semantics", type=PROFILE, help="Try this profile.")
 @click.option("--grace", metavar="DURATION", callback=milliseconds, help="Try this grace, such as 10m.")
 @click.option("--window", metavar="BEFORE,AFTER", callback=_window, help="Try this window, such as 0s,2h.")
+@click.option("--share", metavar="SHARE", callback=_share, help="Of the keys, such as 1/16: whole partitions of them.")
 @click.option("--examples", type=click.IntRange(0), default=10, show_default=True, help="Rows shown of each node.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each node.")
 @one_line_errors
@@ -41,6 +53,7 @@ def diff(
     semantics: str | None,
     grace: int | None,
     window: tuple[int, int] | None,
+    share: Fraction | None,
     examples: int,
     as_json: bool,
 ) -> None:
@@ -52,6 +65,7 @@ def diff(
     from rivermeet.assets.diff.compare import compare
     from rivermeet.assets.diff.compute import affected_nodes, changed_nodes, computed
     from rivermeet.assets.diff.options import Options
+    from rivermeet.assets.diff.share import samples
     from rivermeet.assets.sql.query import CommittedState
 
     project = project_here()
@@ -66,17 +80,24 @@ def diff(
         echo(f"{pipeline}: nothing is declared otherwise than when its rows were made")
         return
     stands, differs = project.committed, False
-    with computed(context, wanted, changed) as scratch:
+    affected = affected_nodes(wanted, changed)
+    some = {} if share is None else samples(context, affected, share)
+    with computed(context, wanted, changed, some) as scratch:
         would_be = CommittedState(scratch.tables, project.quality.table)
-        for node in affected_nodes(wanted, changed):
-            found = compare(node, stands, would_be, own.judge_memory, own.spill, examples)
+        for node in affected:
+            sample = some.get(node.name)
+            among = None if sample is None else sample.partitions
+            found = compare(node, stands, would_be, own.judge_memory, own.spill, examples, among)
             differs = differs or found.differs
             if as_json:
                 shown = [vars(example) for example in found.examples]
-                echo(json.dumps({"node": node.name, **found.counts, "stay": found.stays, "examples": shown}))
+                of = {} if share is None else {"partitions": among}
+                echo(json.dumps({"node": node.name, **found.counts, "stay": found.stays, **of, "examples": shown}))
                 continue
-            counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts.items())
-            echo(f"  {node.name:<24} {counts}; {found.stays:,} stay" + ("" if node in changed else " (below)"))
+            counts = ", ".join(f"{kind} {count:,}" for kind, count in found.counts.items())
+            where = "" if node in changed else " (below)"
+            where += "" if share is None else f" ({sample or 'all keys'})"
+            echo(f"  {node.name:<24} would {counts}, stay {found.stays:,}{where}")
             for example in found.examples:
                 echo(f"    {example.kind:<6} {example.key}: {example.stands or '-'} -> {example.would_be or '-'}")
     if differs:

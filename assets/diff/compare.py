@@ -9,7 +9,7 @@ there in both with another value, or a table's with another timestamp, changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,7 +60,13 @@ class Difference:
 
 
 def compare(
-    node: Node, stands: CommittedState, would_be: CommittedState, memory: str, spill: Path, examples: int = 10
+    node: Node,
+    stands: CommittedState,
+    would_be: CommittedState,
+    memory: str,
+    spill: Path,
+    examples: int = 10,
+    among: Collection[int] | None = None,
 ) -> Difference:
     """Compare a node's rows in two places, each as of its newest commit.
 
@@ -68,6 +74,8 @@ def compare(
     ----------
     memory, spill
         What DuckDB may take, such as ``1g``, and the folder for the rest.
+    among
+        The partitions whose rows are compared; all, if it is None.
     """
     name = (node.pipeline.name, node.name)
     with database(memory, spill) as connection:
@@ -77,7 +85,7 @@ def compare(
             except QueryError:  # nothing is committed there: no rows
                 connection.execute(f"CREATE TEMP TABLE {view} (k VARCHAR, ts BIGINT, v VARCHAR, n BIGINT)")
                 continue
-            _number(connection, node, view)
+            _number(connection, node, view, among)
         connection.execute(_DIFFERENCES.format(at="ts" if not node.is_table else "0"))
         counts = dict(connection.execute("SELECT kind, count(*) FROM differences GROUP BY kind").fetchall())
         ((standing,),) = connection.execute("SELECT count(*) FROM stands").fetchall()
@@ -86,16 +94,17 @@ def compare(
     return Difference(node, found, standing - found["go"] - found["change"], [Example(*row) for row in rows])
 
 
-def _number(connection: DuckDBPyConnection, node: Node, view: str) -> None:
+def _number(connection: DuckDBPyConnection, node: Node, view: str, among: Collection[int] | None) -> None:
     """The node's rows as key, timestamp and value, equal ones numbered."""
     key = ", ".join(f"{quoted_name(c)} := {quoted_name(c)}" for c in node.key)
     known = [row[0] for row in connection.execute(f"DESCRIBE of_{view}").fetchall()]
     values = [c for c in known if c not in node.key and c not in ("_timestamp", "_partition", "_offset")]
     value = ", ".join(f"{quoted_name(c)} := {quoted_name(c)}" for c in values)
+    some = "" if among is None else f" WHERE _partition IN ({', '.join(map(str, among))})"
     connection.execute(
         f"CREATE TEMP TABLE {view} AS SELECT *, row_number() OVER (PARTITION BY k, ts, v) AS n FROM (SELECT "
         f"to_json(struct_pack({key}))::VARCHAR AS k, _timestamp AS ts, to_json(struct_pack({value}))::VARCHAR AS v "
-        f"FROM of_{view})"
+        f"FROM of_{view}{some})"
     )
 
 

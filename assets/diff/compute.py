@@ -2,28 +2,34 @@
 
 A node that is declared otherwise is computed at once from all that its epochs took, in the order in which they took
 it (``assets/epoch/recompute.py``), so that nothing differs but by the declaration. Nodes below it are one epoch of what
-it would have. The scratch place has a link to the tables of each node that stays as it is; nothing there is written.
-Held by ``tests/assets/diff/test_diff.py``.
+it would have. The tables of each node that stays as it is are read where they are, and not written. The scratch place
+is a temporary folder, or lies below ``_diff`` beside tables at a URL, which an engine elsewhere reaches, too. Held by
+``tests/assets/diff/test_diff.py``.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
+from rivermeet.assets.diff.share import Sample
 from rivermeet.assets.epoch.operator_step import OperatorStep
 from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
 from rivermeet.assets.epoch.run import run_epoch
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.delta.location import is_local
+from rivermeet.infra.delta.location import files_below, is_local
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.declaration import changes_of
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.errors import RivermeetError
+
+SCRATCH = "_diff"
+"""Folder of scratch places among tables at a URL; no pipeline can be called so."""
 
 
 class DiffError(RivermeetError):
@@ -65,48 +71,59 @@ def affected_nodes(pipeline: Pipeline, changed: Sequence[Node]) -> list[Node]:
 
 
 @contextmanager
-def computed(context: EpochContext, pipeline: Pipeline, changed: Sequence[Node]) -> Iterator[EpochContext]:
+def computed(
+    context: EpochContext, pipeline: Pipeline, changed: Sequence[Node], samples: Mapping[str, Sample] | None = None
+) -> Iterator[EpochContext]:
     """The context of a scratch place where the changed nodes and those below are computed.
+
+    Parameters
+    ----------
+    samples
+        Names of nodes to the partitions that are computed of them; all of those that are not named.
 
     Raises
     ------
     DiffError
-        If the tables are behind a URL, or a changed node has not read all of its inputs.
+        If a changed node has not read all of its inputs.
     """
-    if not is_local(context.tables):
-        raise DiffError(
-            f"the tables lie at {context.tables}, and diff links to local ones; run it where they are local"
-        )
     affected = affected_nodes(pipeline, changed)
-    with tempfile.TemporaryDirectory(prefix="rivermeet-diff-") as folder:
+    elsewhere = {node.name: context.tables for node in pipeline.stored if node not in affected}
+    with tempfile.TemporaryDirectory(prefix="rivermeet-diff-") as folder, _scratch_tables(context, folder) as tables:
         home = Path(folder)
-        tables = home / "tables" / pipeline.name
-        tables.mkdir(parents=True)
         (home / "locks").mkdir()
-        for node in pipeline.stored:
-            real = Path(context.tables) / pipeline.name / node.name
-            if node not in affected and real.is_dir():
-                (tables / node.name).symlink_to(real.resolve())
         log = EpochLog(str(home / "epochs"), str(home / "locks" / "epochs.lock"))
-        scratch = replace(
-            context, tables=str(home / "tables"), log=log, locks=home / "locks", folds="never", quality=None
-        )
+        scratch = replace(context, tables=tables, log=log, locks=home / "locks", folds="never", quality=None)
         for node in affected:
-            run_epoch(scratch, _step(context, scratch, node, node in changed))
+            assert node.operation is not None
+            step = OperatorStep(node, tables, session=scratch.session, elsewhere=elsewhere)
+            if (sample := (samples or {}).get(node.name)) is not None:
+                step = replace(step, among=dict.fromkeys(node.operation.by_partition, sample.partitions))
+            run_epoch(scratch, _in_order(context, step) if node in changed else step)
         yield scratch
 
 
-def _step(context: EpochContext, scratch: EpochContext, node: Node, is_changed: bool) -> OperatorStep:
-    step = OperatorStep(node, scratch.tables, session=scratch.session)
-    if not is_changed or not can_be_recomputed(node):
+@contextmanager
+def _scratch_tables(context: EpochContext, folder: str) -> Iterator[str]:
+    if is_local(context.tables):
+        yield f"{folder}/tables"
+        return
+    name = f"{SCRATCH}/{uuid4().hex}"
+    try:
+        yield f"{context.tables.rstrip('/')}/{name}"
+    finally:
+        files_below(context.tables).delete_dir(name)
+
+
+def _in_order(context: EpochContext, step: OperatorStep) -> OperatorStep:
+    """The step over what the node's epochs took, in their order."""
+    node, operation = step.node, step.operation
+    unchanged = all(one.name in step.elsewhere for one in operation.inputs.values())
+    if not can_be_recomputed(node) or not unchanged:
         return step
-    assert node.operation is not None
     found = last_note(context.paths(node).changelog)
     assert found is not None, "a changed node has rows"
     note = found[1]
-    if not all(_is_link(scratch, one) for one in node.operation.inputs.values()):
-        return step  # its inputs have changed, too
-    for side, one in node.operation.inputs.items():
+    for side, one in operation.inputs.items():
         committed = last_note(context.paths(one).changelog)
         if committed is not None and dict(committed[1].ends) != dict(note.consumed.get(side, {})):
             raise DiffError(
@@ -114,9 +131,4 @@ def _step(context: EpochContext, scratch: EpochContext, node: Node, is_changed: 
                 f"run it first (`rivermeet run {node.pipeline.name}`), with the declaration that it had"
             )
     again = Recomputation(context, node, note, context.session())
-    other = replace(node, origin=node.operation.over_all_epochs())
-    return replace(step, node=other, ordered=again.ordered)
-
-
-def _is_link(scratch: EpochContext, node: Node) -> bool:
-    return Path(scratch.paths(node).changelog).parent.is_symlink()
+    return replace(step, node=replace(node, origin=operation.over_all_epochs()), ordered=again.ordered)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rivermeet.assets.project import Project
@@ -56,6 +56,10 @@ class OperatorStep:
         Wall clock, epoch millis.
     log
         The pipeline's epoch log: it says how many partitions the topics have that inputs come from.
+    elsewhere
+        Names of inputs to the folder or URL of their tables, where that is another one than ``tables``.
+    among
+        Side to the partitions that are read of it; of a side that is not named, all.
     """
 
     node: Node
@@ -66,6 +70,12 @@ class OperatorStep:
     numbers: Numbers | None = None
     clock: Callable[[], float] = lambda: time.time() * 1000
     log: EpochLog | None = None
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    among: Mapping[str, Collection[int]] = field(default_factory=dict)
+
+    def paths(self, node: Node) -> NodeTables:
+        """Locations of an input's tables."""
+        return NodeTables(self.elsewhere.get(node.name, self.tables), node.pipeline.name, node.name)
 
     @property
     def operation(self) -> Operation:
@@ -82,7 +92,7 @@ class OperatorStep:
         """Plan all records that are new and need not wait; None while an input has no changelog yet."""
         found: dict[str, tuple[int, CommitNote]] = {}
         for side, node in self.nodes.items():
-            paths = NodeTables(self.tables, node.pipeline.name, node.name)
+            paths = self.paths(node)
             note = last_note(paths.changelog)
             if note is None:
                 return None
@@ -127,11 +137,13 @@ class OperatorStep:
         """A slice of an input, with the folded table that the operator reads beside it."""
         from rivermeet.joins.operator import operator_of
 
+        if side in self.among:
+            part = part.model_copy(update={"upto": {p: n for p, n in part.upto.items() if p in self.among[side]}})
         moment = operator_of(self.operation).state(self.operation).get(side.partition(".")[0])  # pyright: ignore
         if moment not in ("before", "after"):
             return part
         node = self.nodes[side]
-        path = NodeTables(self.tables, node.pipeline.name, node.name).table
+        path = self.paths(node).table
         pin, ends = pin_table(path, part.after if moment == "before" else part.upto, part.incarnation)
         return part.model_copy(update={"table_version": pin, "table_ends": ends})
 
@@ -140,7 +152,7 @@ class OperatorStep:
         rebuild = NodeTables(self.tables, plan.pipeline, plan.node).rebuild
         for side, part in plan.inputs.items():
             node = self.nodes[side]
-            paths = NodeTables(self.tables, node.pipeline.name, node.name)
+            paths = self.paths(node)
             found = last_note(paths.changelog)
             if found is None or found[1].incarnation != part.incarnation:
                 return f"its input '{node.name}' was recomputed after the plan was made"
@@ -159,7 +171,7 @@ class OperatorStep:
             # A stream joined with itself is one queue, which waits for no other.
             return ends
         assert self.session is not None, "waiting looks into the inputs"
-        paths = {s: NodeTables(self.tables, n.pipeline.name, n.name).changelog for s, n in self.nodes.items()}
+        paths = {s: self.paths(n).changelog for s, n in self.nodes.items()}
         topics = self._topics
         partitions = {s: topics.count(n) if topics is not None else n.partitions for s, n in self.nodes.items()}
         times = {s: note.times for s, (_, note) in found.items()}
@@ -168,7 +180,7 @@ class OperatorStep:
 
     def pinned(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
         """The frames that a plan may read."""
-        return PinnedInputs(spark, plan, self.tables, self.nodes)
+        return PinnedInputs(spark, plan, self.tables, self.nodes, self.elsewhere)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Run the operator on what the plan pins."""

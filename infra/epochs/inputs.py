@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,16 +34,21 @@ def broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
 
 @dataclass(frozen=True)
 class PinnedInputs:
-    """The frames that one plan may read; ``nodes`` are the inputs by side."""
+    """The frames that one plan may read.
+
+    ``nodes`` are the inputs by side; ``elsewhere`` has, by name of the node, the folder or URL of tables in another place.
+    """
 
     spark: SparkSession
     plan: EpochPlan
     tables: str
     nodes: Mapping[str, Node]
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     def paths(self, side: str) -> NodeTables:
         """Locations of the input's tables."""
-        return NodeTables(self.tables, self.nodes[side].pipeline.name, self.nodes[side].name)
+        node = self.nodes[side]
+        return NodeTables(self.elsewhere.get(node.name, self.tables), node.pipeline.name, node.name)
 
     def changelog(
         self, side: str, after: Mapping[int, int], upto: Offsets, columns: Sequence[str] = RECORD
