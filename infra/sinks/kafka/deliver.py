@@ -71,21 +71,9 @@ def deliver(
 ) -> Delivered | None:
     """Deliver the rows that a topic does not have yet; None if its node has no changelog.
 
-    Parameters
-    ----------
-    session
-        Opens the session for changelogs that Delta has to read.
-    most
-        Rows of a transaction.
-    registry
-        Registry for the schemas of values in Avro or Protobuf.
-    known
-        A delivered epoch of the changelog's incarnation, according to the epoch log; 0: none.
-
-    Raises
-    ------
-    SinkRefusedError
-        If rows cannot be delivered.
+    ``session`` opens one for changelogs that Delta has to read; a transaction has ``most`` rows. ``known`` is an epoch
+    of the changelog's incarnation that was delivered, according to the epoch log; 0: none. Raises `SinkRefusedError` if
+    rows cannot be delivered.
     """
     from confluent_kafka import KafkaException
 
