@@ -19,6 +19,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.formats.registry import NONE, Registry
 from rivermeet.infra.kafka.refusals import TypeWithoutFormError
 from rivermeet.infra.sinks.kafka.messages import NODE, messages
@@ -35,12 +36,10 @@ from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.topic import topic_id, topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import limits
+from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from rivermeet.infra.kafka.connection import Connection
-    from rivermeet.pipelines.sink import TopicSink
 
 
 @dataclass(frozen=True)
