@@ -229,17 +229,12 @@ def project_file(env: Mapping[str, str]) -> ProjectFile | None:
     return None if root is None else read_project(root)
 
 
-def is_checkout() -> bool:
-    """Whether this code is in the repository, with its Makefile, and not installed."""
-    return (PROJECT / "Makefile").is_file()
-
-
 def default_cache(env: Mapping[str, str]) -> Path:
     """Where jars are unless ``RIVERMEET_CACHE`` says: in the user's cache folder, or, of a checkout, in ``.jars``.
 
     So `make`, which looks for `.jars/.fetched` beside the Makefile, and the rest of a checkout share one folder.
     """
-    if is_checkout():
+    if (PROJECT / "Makefile").is_file():
         return PROJECT / ".jars"
     return Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rivermeet"
 

@@ -209,7 +209,7 @@ class _Output(NamedTuple):
 def _theirs(project: Project, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
     """The application's rows, as long as their files last, and how many records they come from."""
     from rivermeet.infra.kafka.formats.registry import Registry
-    from rivermeet.infra.shadow.output import decoded, landed
+    from rivermeet.infra.shadow.application import decoded, landed
 
     settings, node = project.settings, shadow.node
     key, value = ours.types("key"), ours.types("value")

@@ -49,8 +49,7 @@ def mark(project: Project, shadow: Shadow) -> Marks:
     TopicRefusedError
         Where the broker, the topic or the group is not there.
     """
-    from rivermeet.infra.shadow.application import progress
-    from rivermeet.infra.shadow.output import stable_slice
+    from rivermeet.infra.shadow.application import progress, stable_slice
 
     inputs = frozenset(topics_below(shadow.node))
     found = progress(project.connection, shadow.group, inputs) if shadow.group is not None else None

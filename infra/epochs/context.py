@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -62,14 +62,9 @@ class EpochContext:
     lease_seconds: float = 60.0
     _large: Lock = field(default_factory=Lock, repr=False)
 
-    @contextmanager
-    def room(self, records: int) -> Iterator[None]:
+    def room(self, records: int) -> AbstractContextManager[object]:
         """Reserve room in the engine for an epoch of that many records; large epochs run one at a time."""
-        if records <= limits.KEPT_RECORDS:
-            yield
-            return
-        with self._large:
-            yield
+        return self._large if records > limits.KEPT_RECORDS else nullcontext()
 
     def paths(self, node: Node) -> NodeTables:
         """Locations of the node's tables."""

@@ -59,11 +59,6 @@ class Change:
     refused: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
 
-    @property
-    def compatible(self) -> bool:
-        """Whether earlier and later rows are compatible."""
-        return not self.refused
-
 
 def changes(then: Mapping[str, str], now: Mapping[str, str], hashed: Collection[str] = ()) -> Change:
     """The differences; none if ``then`` is empty, as in notes from before declarations were stored.
@@ -90,7 +85,7 @@ def refuse_changed(node: Node, made: CommitNote | EpochPlan, version: int | None
     Raises `DeclarationChangedError` if they are incompatible with the node's rows.
     """
     change = changes_of(node, made.declared)
-    if not change.compatible:
+    if change.refused:
         paths = NodeTables("", node.pipeline.name, node.name)
         what = "source" if node.source is not None else "join" if node.join_spec is not None else "operation"
         at = f"epoch {made.epoch}" + (f", version {version}" if version is not None else "")

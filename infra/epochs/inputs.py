@@ -36,7 +36,7 @@ def broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
 class PinnedInputs:
     """The frames that one plan may read.
 
-    ``nodes`` are the inputs by side; ``elsewhere`` has, by name of the node, the folder or URL of tables in another place.
+    ``nodes`` are the inputs by side; ``elsewhere`` has the folder or URL of nodes, by name, that have another one.
     """
 
     spark: SparkSession

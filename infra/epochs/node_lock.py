@@ -82,13 +82,11 @@ class NodeLock:
         """Whether nobody on this machine holds it, this process included."""
         if not self._folder.is_dir():
             return True
-        asked = FileLock(self._folder / ".lock")
         try:
-            asked.acquire(timeout=0)
+            with FileLock(self._folder / ".lock", timeout=0):
+                return True
         except Timeout:
             return False
-        asked.release()
-        return True
 
     def check(self) -> int | None:
         """The lease's token, or None without a lease; raises `LeaseLostError` if another run has taken it."""

@@ -15,14 +15,12 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.infra.kafka.connection import unavailable
+from rivermeet.infra.kafka.connection import Connection, unavailable
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError, TopicMissingError, TopicRefusedError
 from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
-
-    from rivermeet.infra.kafka.connection import Connection
 
 
 KEEPS_ALL = {"retention.ms": "-1"}

@@ -90,8 +90,10 @@ class Publication:
         lacking = {own.shown: own} | {
             table.shown: table
             for table, found in self.tables.values()
-            # Once a table without an identity is published, the server refuses every UPDATE of it.
-            if (found is None or found.lacks(table)) and self._may_publish(table, found) and table.has_identity
+            # Once a table is published whose deleted rows the log does not identify, the server refuses every UPDATE.
+            if (found is None or found.lacks(table))
+            and self._may_publish(table, found)
+            and all(table.identities.values())
         }
         return self._added(lacking, self._state is None)
 
@@ -147,7 +149,7 @@ def publication(connection: psycopg.Connection[Any], name: str, tables: Sequence
         {
             declared: (table, publication_state(connection, name, reads, table.oid))
             for declared, (reads, table) in found.items()
-            if table is not None and table.has_log
+            if table is not None and table.is_table and table.is_kept
         },
     )
 

@@ -173,16 +173,6 @@ class TableState:
         """Its name in a publication: without heirs, which would need an identity too."""
         return f"ONLY {self.shown}" if self.heirs else self.shown
 
-    @property
-    def has_identity(self) -> bool:
-        """Whether the log identifies each deleted row."""
-        return all(self.identities.values())
-
-    @property
-    def has_log(self) -> bool:
-        """Whether it can be published."""
-        return self.is_table and self.is_kept
-
 
 @dataclass(frozen=True)
 class PublicationState:

@@ -1,4 +1,6 @@
-"""How far an application has read, as its consumer group says: of the topics that we read, and of its own.
+"""What is read of a running Kafka Streams application: how far it has read, and its output topic.
+
+Its consumer group says how far it has read: of the topics that we read, and of its own.
 
 | topic | committed | stable end | the application |
 |---|---|---|---|
@@ -6,21 +8,42 @@
 | orders, partition 1 | none | 40 | has read nothing of it |
 | shop-app-KTABLE-FK-JOIN-… | 7 | 9 | has answers on their way: two records of its own wait |
 
-The id of an application is that of its group. Its topics are all those that the group has offsets of. Held by
-``tests/assets/shadow/test_progress.py``.
+The id of an application is that of its group. Its topics are all those that the group has offsets of.
+
+Of the output topic, all committed records land in files and are decoded as a source's are:
+
+    partition 0: a {"n": 1} at offset 0, an aborted transaction, a (no value) at offset 4     two rows
+    partition 1: b "x" at offset 0                                        none: it is not one JSON object
+
+It is read from the low watermark to the last stable offset, a chunk in memory at a time
+(``infra/sources/kafka/landing.py``), and removed when it was compared. What compaction or retention took is not there
+to be compared; of a table the last record of each key is enough. Held by ``tests/assets/shadow/test_progress.py`` and
+``tests/assets/shadow/test_tables.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from rivermeet.infra.kafka.connection import Connection, unavailable
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.refusals import TopicMissingError, TopicRefusedError
 from rivermeet.infra.sources.kafka.consume import consume_slice
+from rivermeet.infra.sources.kafka.decoding import decoders_of
+from rivermeet.infra.sources.kafka.landing import Landing, build_rows, landing_of
+from rivermeet.infra.sources.kafka.rows import landed_rows
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.pipelines import limits
+from rivermeet.infra.sources.row_to_record import to_records
+from rivermeet.pipelines import Expr, Kafka, Source, limits
+from rivermeet.pipelines.expressions import quote
 
 
 class GroupMissingError(TopicRefusedError):
@@ -94,3 +117,61 @@ def _records(connection: Connection, behind: TopicSlice) -> int:
     if behind.records > limits.LAG_OFFSETS:
         return behind.records
     return sum(map(len, consume_slice(connection, behind, behind.topic)))
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output topic that has landed: the slice that was read of it, and how many records that were."""
+
+    slice: TopicSlice
+    landing: Landing
+    records: int
+
+
+def stable_slice(connection: Connection, topic: str) -> TopicSlice:
+    """All that a reader of committed records finds in a topic now."""
+    state = topic_state(connection, topic)
+    ranges = {p: (state.low[p], max(state.stable[p], state.low[p])) for p in sorted(state.low)}
+    return TopicSlice(topic=topic, id=state.id, ranges=ranges, high=dict(state.high))
+
+
+@contextmanager
+def landed(
+    connection: Connection, registry: Registry, topic: Kafka, planned: TopicSlice, folder: Path, name: str
+) -> Iterator[Output]:
+    """A slice of the topic in files, as long as the block lasts; raises `TopicRefusedError` if it cannot be read.
+
+    What an earlier one left in the folder is removed. ``name`` is the node's, as ``PIPELINE.NODE``.
+    """
+    landing = Landing.create(folder, 0)
+    try:
+        messages = consume_slice(connection, planned, name)
+        count = landing.write(build_rows(messages, planned, landing_of(topic, decoders_of(topic, registry))))
+        yield Output(planned, landing, count)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def decoded(landed: DataFrame, topic: Kafka, key: Mapping[str, str], value: Mapping[str, str]) -> DataFrame:
+    """Landed records with a node's columns, which ``key`` and ``value`` give with their types.
+
+    A format of one column gives the node's one, whatever its name. The result has ``key``, ``value`` (NULL: a
+    tombstone), ``timestamp`` (ms), ``partition``, ``offset`` (Kafka's), and ``reason``: why a record cannot be decoded.
+    """
+    source = Source(
+        topic,
+        key=_named(topic.key_columns, key),
+        value=_named(topic.value_columns, value),
+        timestamp="kafka_timestamp",
+        tombstone="kafka_tombstone",
+        not_before=None,
+    )
+    found = to_records(landed_rows(landed, topic), source, "kafka_partition")
+    return found.select("key", "value", "timestamp", "partition", F.col("line").alias("offset"), "reason")
+
+
+def _named(columns: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, Expr]:
+    if len(wanted) == 1 == len(columns):
+        ((name, kind),) = wanted.items()
+        return {name: Expr(quote(next(iter(columns))), kind)}
+    return {name: Expr(quote(name), kind) for name, kind in wanted.items()}

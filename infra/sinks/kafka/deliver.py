@@ -19,6 +19,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.formats.registry import NONE, Registry
 from rivermeet.infra.kafka.refusals import TypeWithoutFormError
 from rivermeet.infra.sinks.kafka.messages import NODE, messages
@@ -35,12 +36,10 @@ from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.topic import topic_id, topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import limits
+from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from rivermeet.infra.kafka.connection import Connection
-    from rivermeet.pipelines.sink import TopicSink
 
 
 @dataclass(frozen=True)
@@ -71,21 +70,9 @@ def deliver(
 ) -> Delivered | None:
     """Deliver the rows that a topic does not have yet; None if its node has no changelog.
 
-    Parameters
-    ----------
-    session
-        Opens the session for changelogs that Delta has to read.
-    most
-        Rows of a transaction.
-    registry
-        Registry for the schemas of values in Avro or Protobuf.
-    known
-        A delivered epoch of the changelog's incarnation, according to the epoch log; 0: none.
-
-    Raises
-    ------
-    SinkRefusedError
-        If rows cannot be delivered.
+    ``session`` opens one for changelogs that Delta has to read; a transaction has ``most`` rows. ``known`` is an epoch
+    of the changelog's incarnation that was delivered, according to the epoch log; 0: none. Raises `SinkRefusedError` if
+    rows cannot be delivered.
     """
     from confluent_kafka import KafkaException
 

@@ -19,11 +19,10 @@ from rivermeet.infra.sinks.kafka.position import Position, positions_topic
 from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError
 from rivermeet.pipelines import limits
 from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
-
-    from rivermeet.pipelines.sink import TopicSink
 
 _CURES = {
     "MSG_SIZE_TOO_LARGE": "a row is larger than the topic takes: raise its max.message.bytes, and run again",
