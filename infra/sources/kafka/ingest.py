@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.changelog_files import earlier_epochs
+from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
@@ -186,8 +187,9 @@ class TopicStep(SourceStep[TopicSlice]):
         landing, seen = Landing.create(self.landing, plan.epoch), self._seen(plan, planned)
         if self.by_engine is not None and planned.unread and not plan.retries:
             self._land_by_engine(self.by_engine(spark, planned, self.topic, self.patience), planned, landing)
+            fit_compilation(spark, planned.records)
         else:
-            landing.write(self._landed(plan, planned, seen))
+            fit_compilation(spark, landing.write(self._landed(plan, planned, seen)))
         if seen is not None:
             self.log.write(self.node.name, plan.incarnation, plan.epoch, "position", seen.kept(planned.id))
         crash.reached("landed", self.node.name)

@@ -28,6 +28,7 @@ from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
@@ -251,7 +252,8 @@ class PostgresStep(SourceStep[WalRange]):
         else:
             changes = self._land_changes(landing, planned, plan)
         crash.reached("landed", self.node.name)
-        is_unique = landing.is_empty or self._is_unique()
+        fit_compilation(spark, landing.rows)
+        is_unique = not landing.rows or self._is_unique()
         own = None
         if changes is not None and (changes.unchanged or changes.emptied or not is_unique):
             own = own_rows(spark, self._paths(self.node), plan)
