@@ -1,4 +1,4 @@
-"""Frames of a few rows that the driver has: names of files, times of versions, marks.
+"""Frames of a few rows that the driver has, such as names of files and times of versions, and numbers of frames.
 
     frame_of(spark, [("/in/a.csv", 0)], pa.schema([("file", pa.string()), ("rank", pa.int32())]))
 
@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from rivermeet.records.known_schemas import with_schema
 from rivermeet.records.type_text import type_text
 
 
@@ -28,6 +29,13 @@ def frame_of(spark: SparkSession, rows: Iterable[tuple[Any, ...]], schema: pa.Sc
         return no_rows(spark, from_arrow_schema(schema))
     columns = [pa.array([row[n] for row in given], field.type) for n, field in enumerate(schema)]
     return spark.createDataFrame(pa.Table.from_arrays(columns, schema=schema))
+
+
+def numbers_of(rows: DataFrame, *numbers: Column) -> list[int]:
+    """Aggregates of rows, in one request: for ``collect`` the engine is asked for a setting, too."""
+    named = [number.cast("bigint").alias(f"n{at}") for at, number in enumerate(numbers)]
+    schema = T.StructType([T.StructField(f"n{at}", T.LongType()) for at in range(len(named))])
+    return [column[0].as_py() for column in with_schema(rows.agg(*named), schema).toArrow().columns]
 
 
 def no_rows(spark: SparkSession, schema: T.StructType | str) -> DataFrame:

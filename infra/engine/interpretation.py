@@ -5,6 +5,9 @@ thousand rows that takes longer than to interpret them; on a million it is well 
 
     ten nodes of some 3,000 rows       interpreted
     10,000 changes of a million rows   compiled
+
+What an operator reads its offsets say, and what a source has landed is counted; of files that the engine reads, and of
+versions of a Delta table, sizes and statistics say about how many rows they have.
 """
 
 from __future__ import annotations

@@ -54,6 +54,7 @@ class WalRange(SourceRange):
     """
 
     kind: ClassVar[str] = "wal"
+    is_counted: ClassVar[bool] = True
     table: str
     system: str = ""
     timeline: int = 0

@@ -33,22 +33,28 @@ ROWS, BYTES = 20_000, 32 << 20
 
 
 class LandingFolder:
-    """The folder of one attempt at an epoch, for rows of one schema."""
+    """The folder of one attempt at an epoch, for rows of one schema.
+
+    Attributes
+    ----------
+    rows
+        How many were written.
+    """
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
-        self.folder, self.schema = folder, schema
+        self.folder, self.schema, self.rows = folder, schema, 0
 
     def write(self, tables: Iterable[pa.Table]) -> int:
         """Write rows with the columns of the schema; return their number."""
-        count, files = 0, 0
+        files = 0
         held: list[pa.Table] = []
         for table in tables:
             held.append(table)
             if sum(t.num_rows for t in held) >= ROWS or sum(t.nbytes for t in held) >= BYTES:
                 files, held = self._written(held, files), []
-            count += table.num_rows
+            self.rows += table.num_rows
         self._written(held, files)
-        return count
+        return self.rows
 
     def _written(self, tables: Sequence[pa.Table], files: int) -> int:
         if any(table.num_rows for table in tables):

@@ -32,6 +32,7 @@ from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.refusal import EpochRefusedError
+from rivermeet.infra.small_frames import numbers_of
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.dead_letters import OpenLetters, open_letters
 from rivermeet.infra.sources.row_to_record import to_records
@@ -197,7 +198,7 @@ class SourceStep(Generic[_Range]):
             Extra counters to report, by name.
         """
         if dead is None:
-            ((dead,),) = parsed.parsed.agg(F.count_if(F.isnotnull("reason"))).collect()
+            (dead,) = numbers_of(parsed.parsed, F.count_if(F.isnotnull("reason")))
         letters = parsed.dead
 
         def accept(good: int, sides: Mapping[str, int]) -> None:

@@ -74,7 +74,7 @@ class Write:
         """
         spark = context.use_sessions(self.step.node)
         fit_shuffles(spark, self.plan.records)
-        if self.plan.reads is None or not self.plan.reads.paths:  # files' rows are counted once they have landed
+        if self.plan.reads is None or not self.plan.reads.is_counted:
             fit_compilation(spark, self.plan.rows)
         frames, paths = self.step.compute(spark, self.plan, shared), context.paths(self.step.node)
         rows, schema = with_offsets(frames.rows, self.plan), schema_with_offsets(frames.rows.schema)

@@ -36,7 +36,8 @@ from rivermeet.infra.sources.files.parquet import CLOCKS
 from rivermeet.infra.sources.places import path_of, spark_path
 from rivermeet.pipelines import DeltaTable
 from rivermeet.pipelines.expressions import quote
-from rivermeet.records.type_text import type_text
+from rivermeet.records.known_schemas import with_schema
+from rivermeet.records.type_text import kind_of, type_text
 
 DELETE, OLD, NEW = range(3)
 """What a row of a version is to its key, in this order; `KINDS` of them to a version."""
@@ -44,6 +45,7 @@ KINDS = 4
 AGAIN, WHOLE, CHANGES = -1, 0, 1
 """``file_rank`` of letters, of a version that is read whole, and of changes."""
 _KIND = {"delete": DELETE, "update_preimage": OLD, "insert": NEW, "update_postimage": NEW}
+_OF_COMMIT = ("_change_type", "_commit_version", "_commit_timestamp")
 _LOCAL = re.compile("^file:/+")
 _TIMES = pa.schema([("version", pa.int64()), ("time", pa.int64())])
 _FILES = pa.schema([("uri", pa.string()), ("at", pa.int32()), *_TIMES, ("parts", pa.list_(pa.string()))])
@@ -56,12 +58,13 @@ def whole_version(spark: SparkSession, table: DeltaTable, planned: VersionRange)
     time = _times(planned.path, version, version)[version]
     paths = [locate(planned.path, file.path) for file in snapshot_files(planned.path, version)]
     files = {path: (at, version, time, {}) for at, path in enumerate(paths)}
-    if files and is_list_of_files(planned.path, version):
-        found = _by_file(_scan_files(spark, _schema(planned.path, version), files), files, {})
+    listed = bool(files) and is_list_of_files(planned.path, version)
+    if listed:
+        scan = _scan_files(spark, _schema(planned.path, version), files)
     else:
         scan = spark.read.format("delta").option("versionAsOf", version).load(planned.path)
-        found = _by_file(scan, files, {}, numbered=False)
-    return _cast_declared(found, table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
+    found = _by_file(scan, files, {}, numbered=listed)
+    return _cast_declared(found, scan.schema, table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
 
 
 def read_added(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame | None:
@@ -79,7 +82,8 @@ def read_added(spark: SparkSession, table: DeltaTable, planned: VersionRange) ->
     of_files = T.StructType([field for field in schema if field.name not in of_partition])
     placed = _by_file(_scan_files(spark, of_files, files), files, of_partition)
     block = F.col("version") * KINDS + NEW
-    return _cast_declared(placed, table, planned, F.lit(CHANGES), block, F.lit("insert"))
+    kind = T.StructType([*of_files, *(T.StructField(name, of) for name, of in of_partition.items())])
+    return _cast_declared(placed, kind, table, planned, F.lit(CHANGES), block, F.lit("insert"))
 
 
 def changes(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame | None:
@@ -89,9 +93,9 @@ def changes(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Da
     reader = spark.read.format("delta").option("readChangeFeed", True).option("ignoreMissingFiles", False)
     scan = reader.option("startingVersion", planned.start).option("endingVersion", planned.end).load(planned.path)
     times = small_frames.frame_of(spark, sorted(_times(planned.path, planned.start, planned.end).items()), _TIMES)
-    own = [name for name in scan.columns if name not in ("_change_type", "_commit_version", "_commit_timestamp")]
+    data = T.StructType([field for field in scan.schema if field.name not in _OF_COMMIT])
     named = scan.select(
-        F.struct(*[F.col(quote(name)) for name in own]).alias("data"),
+        F.struct(*[F.col(quote(name)) for name in data.names]).alias("data"),
         F.col("_change_type").alias("change"),
         F.col("_commit_version").alias("version"),
         F.lit(None).cast("int").alias("at"),
@@ -99,7 +103,8 @@ def changes(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> Da
     )
     kind = F.coalesce(*[F.when(F.col("change") == name, F.lit(kind)) for name, kind in _KIND.items()])
     placed = named.join(F.broadcast(times), "version")
-    return _cast_declared(placed, table, planned, F.lit(CHANGES), F.col("version") * KINDS + kind, F.col("change"))
+    block = F.col("version") * KINDS + kind
+    return _cast_declared(placed, data, table, planned, F.lit(CHANGES), block, F.col("change"))
 
 
 def without_needless(parsed: DataFrame) -> DataFrame:
@@ -133,16 +138,17 @@ def without_needless(parsed: DataFrame) -> DataFrame:
 
 def no_rows(spark: SparkSession, table: DeltaTable, planned: VersionRange) -> DataFrame:
     """No row, as `as_declared` gives it."""
-    data = T.StructField("data", _schema(planned.path, planned.end))
+    data = _schema(planned.path, planned.end)
     known = [("at", T.IntegerType()), ("version", T.LongType()), ("time", T.LongType()), ("index", T.LongType())]
-    kind = T.StructType([data, *(T.StructField(name, of) for name, of in known)])
-    return _cast_declared(small_frames.no_rows(spark, kind), table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
+    kind = T.StructType([T.StructField("data", data), *(T.StructField(name, of) for name, of in known)])
+    nothing = small_frames.no_rows(spark, kind)
+    return _cast_declared(nothing, data, table, planned, F.lit(WHOLE), F.lit(0), F.lit("insert"))
 
 
 def _scan_files(spark: SparkSession, schema: T.StructType, files: Iterable[str]) -> DataFrame:
     """Rows of files, with ``row_index``; Delta's own scan has no such column."""
     reader = spark.read.schema(schema).option("recursiveFileLookup", True).option("ignoreMissingFiles", False)
-    return reader.parquet(*[spark_path(path) for path in files])
+    return with_schema(reader.parquet(*[spark_path(path) for path in files]), schema)
 
 
 def _by_file(
@@ -174,10 +180,15 @@ def _by_file(
 
 
 def _cast_declared(
-    rows: DataFrame, table: DeltaTable, planned: VersionRange, rank: Column, block: Column, change: Column
+    rows: DataFrame,
+    kind: T.StructType,
+    table: DeltaTable,
+    planned: VersionRange,
+    rank: Column,
+    block: Column,
+    change: Column,
 ) -> DataFrame:
-    """Rows in declared types, of ``data``, ``at``, ``index``, ``version`` and ``time``."""
-    kind = rows.select("data.*").schema
+    """Rows in declared types, of ``data`` (of that ``kind``), ``at``, ``index``, ``version`` and ``time``."""
     text = F.to_json("data", CLOCKS)
     order = [_field(F.col("data"), kind, name).cast(table.schema[name]) for name in table.order]
     return declare(
@@ -216,7 +227,7 @@ def _field(data: Column, kind: T.StructType, name: str, declared: str | None = N
     """A column of a row by its name, ignoring case."""
     found = next(field for field in kind if field.name.lower() == name.lower())
     column = data.getField(found.name)
-    return column if declared is None else _fit_struct(column, found.dataType, T.DataType.fromDDL(declared))
+    return column if declared is None else _fit_struct(column, found.dataType, kind_of(declared))
 
 
 def _fit_struct(column: Column, kind: T.DataType, wanted: T.DataType) -> Column:
@@ -238,7 +249,9 @@ def _fit_struct(column: Column, kind: T.DataType, wanted: T.DataType) -> Column:
 def _schema(path: str, version: int) -> T.StructType:
     table = open_table(path, version)
     assert table is not None
-    return T.StructType.fromJson(json.loads(table.schema().to_json()))
+    # As Spark reads it: any value may be null.
+    said = re.sub(r'("(?:nullable|containsNull|valueContainsNull)":) ?false', r"\1true", table.schema().to_json())
+    return T.StructType.fromJson(json.loads(said))
 
 
 def _times(path: str, start: int, end: int) -> Mapping[int, int]:

@@ -32,6 +32,7 @@ class FileList(SourceRange):
     """Files that are each read completely, or not at all; the first epoch of a source may have none."""
 
     kind: ClassVar[str] = "files"
+    is_counted: ClassVar[bool] = True
     files: tuple[PlannedFile, ...] = ()
 
     @property

@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rivermeet.infra.small_frames import frame_of
+from rivermeet.infra.small_frames import frame_of, numbers_of
 from rivermeet.infra.sources.files.csv import csv_rows
 from rivermeet.infra.sources.files.discovery import FileState, unopenable
 from rivermeet.infra.sources.files.json import json_rows
@@ -114,7 +114,7 @@ def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collectio
         try:
             frames = read(damaged)
             dead = F.isnotnull("reason")
-            ((rows, whole),) = frames.parsed.agg(F.count_if(dead), F.count_if(dead & F.isnull("text"))).collect()
+            rows, whole = numbers_of(frames.parsed, F.count_if(dead), F.count_if(dead & F.isnull("text")))
             return ReadFiles(frames, rows, whole)
         except PySparkException as error:
             path = path_of((error.getMessageParameters() or {}).get("path", ""))

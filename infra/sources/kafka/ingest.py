@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
@@ -175,8 +176,9 @@ class TopicStep(SourceStep[TopicSlice]):
         landing = Landing.create(self.landing, plan.epoch)
         if self.by_engine is not None and planned.unread and not plan.retries:
             self._land_by_engine(self.by_engine(spark, planned, self.topic, self.patience), planned, landing)
+            fit_compilation(spark, planned.records)
         else:
-            landing.write(self._landed(plan, planned, passed))
+            fit_compilation(spark, landing.write(self._landed(plan, planned, passed)))
         return landing.read(spark)
 
     def parse(self, landed: DataFrame, absent: str | None = None) -> DataFrame:

@@ -27,6 +27,7 @@ class TopicSlice(SourceRange):
     """
 
     kind: ClassVar[str] = "topic"
+    is_counted: ClassVar[bool] = True
     topic: str
     id: str
     ranges: dict[int, tuple[int, int]]

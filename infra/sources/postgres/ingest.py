@@ -32,6 +32,7 @@ from rivermeet.infra.delta.changelog_files import records
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.plain_files import schema_at
+from rivermeet.infra.engine.interpretation import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.inputs import pin_table
 from rivermeet.infra.epochs.plan import EpochPlan
@@ -271,7 +272,8 @@ class PostgresStep(SourceStep[WalRange]):
         else:
             changes = self._land_changes(landing, planned, plan)
         crash.reached("landed", self.node.name)
-        is_unique = landing.is_empty
+        fit_compilation(spark, landing.rows)
+        is_unique = not landing.rows
         if not is_unique:
             with self.database.open_connection() as connection:
                 table = table_state(connection, self.reads)

@@ -99,11 +99,6 @@ class Landing(LandingFolder):
             yield pa.table([*place.values(), *texts.columns], self.schema)
             before += rows
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was written."""
-        return not any(self.folder.iterdir())
-
 
 def _size(row: Landed) -> int:
     return sum(len(text) for text in row.texts if text)

@@ -25,7 +25,8 @@ _DECLARED: dict[str, Any] = {"key": ["k"], "value": ["v"], "timestamp": "ts", "p
 A = PIPELINE.stream("a", batch.FILES, **_DECLARED)
 C, D = (PIPELINE.table(name, batch.FILES, **_DECLARED) for name in "cd")
 BOTH = {"l": "left.v", "r": "right.v"}
-#   node, and of its second epoch with its fold: analyses, executions; of these, what is kept
+#   node, and of its second epoch with its fold: analyses, executions; of these, all but the last keep a frame
+#   (three of a foreign-key join: docs/performance.md says why)
 ASKED: list[tuple[Node, int, int]] = [
     (A.filter("v > 'k1'", "stream_filter"), 1, 1),
     (A.map_values({"w": "upper(v)"}, "mapped"), 1, 1),

@@ -1,4 +1,4 @@
-"""A table that was just filled counts as large: queries on it are compiled (``infra/engine/interpretation.py``)."""
+"""A table that was just filled counts as large: what its snapshot's epoch keeps and shuffles is fitted to that."""
 
 from __future__ import annotations
 
