@@ -38,7 +38,7 @@ from tests.servers.schema_registry import registry_running
 
 @dataclass(frozen=True)
 class AvroFeed(TopicFeed):
-    """Topics of which some have values in Avro, by a schema registry.
+    """Topics, some with values in Avro, by a schema registry.
 
     Attributes
     ----------
