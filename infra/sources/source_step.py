@@ -233,7 +233,7 @@ class SourceStep(Generic[_Range]):
 
     def within(self, plan: EpochPlan) -> str:
         """Words of a message for what contains the rows of an epoch."""
-        return self.source.reads.named
+        return plan.reads.described if plan.reads is not None else self.name
 
     def records_of(self, rows: DataFrame) -> DataFrame:
         """Declared rows as `to_records` gives them, with their partitions."""

@@ -165,6 +165,10 @@ class TopicStep(SourceStep[TopicSlice]):
         crash.reached("landed", self.node.name)
         return self.finish(plan, SourceFrames(shared.keep(self.parse(landed))))
 
+    def within(self, plan: EpochPlan) -> str:
+        """The topic."""
+        return self.source.reads.named
+
     def decoders(self) -> Mapping[str, Decoder | None]:
         """The decoders of keys and values; None where Spark reads the payloads."""
         return decoders_of(self.topic, self.registry)

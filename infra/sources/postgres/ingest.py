@@ -288,6 +288,10 @@ class PostgresStep(SourceStep[WalRange]):
         emptied = changes.emptied if changes is not None else ()
         return self.finish(plan, frames, rows=with_emptied(frames.records, own, emptied, self.reads.table))
 
+    def within(self, plan: EpochPlan) -> str:
+        """The table."""
+        return self.source.reads.named
+
     def _land_snapshot(self, landing: Landing, planned: WalRange) -> WalRange:
         """Land a snapshot of the table; return what was read, with its position."""
         with self.database.open_connection() as connection:
