@@ -22,7 +22,7 @@ SESSION = {
     "spark.sql.legacy.allowHashOnMapType": "true",
     # HotSpot leaves a method above 8,000 bytecodes to its interpreter, and Spark puts all columns of a stage into one
     # of up to 65,535: a source of 250,000 rows was interpreted for most of its time. What is longer runs step by step,
-    # in methods that are compiled. Those of operators over a few columns are shorter (tests/joins/test_plans.py).
+    # in methods that are compiled. Which are: tests/joins/test_plans.py, tests/infra/sources/test_methods.py.
     "spark.sql.codegen.hugeMethodLimit": "8000",
     # Shared frames are read once or twice. Compressing their numbers took a fifteenth of the engine's processor time of
     # a backlog of two streams, and saved no memory that showed: most of a row is its key and its value.

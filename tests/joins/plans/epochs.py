@@ -144,9 +144,9 @@ class Planner:
 
         ``changed`` is as a change of the code would be.
         """
-        with _Explained(f"plans_{name}") as shared:
+        with Explained(f"plans_{name}") as shared:
             rows = changed(self._second(name, shared))
-            largest = max([*shared.methods, *_methods(rows)])
+            largest = max([*shared.methods, *methods(rows)])
             return f"{skeleton(_explained(rows, 'FORMATTED'))}{LARGEST}{largest}\n"
 
     def _second(self, name: str, shared: SharedFrames) -> DataFrame:
@@ -166,7 +166,7 @@ class Planner:
         close(self._spark)
 
 
-class _Explained(SharedFrames):
+class Explained(SharedFrames):
     """Frames that are kept, and the sizes of the methods generated for them."""
 
     def __init__(self, name: str) -> None:
@@ -175,11 +175,11 @@ class _Explained(SharedFrames):
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """As it is kept in an epoch."""
-        self.methods += _methods(frame)
+        self.methods += methods(frame)
         return super().keep(frame)
 
 
-def _methods(frame: DataFrame) -> list[int]:
+def methods(frame: DataFrame) -> list[int]:
     """Bytecodes of the largest method of each stage of a query."""
     return [int(size) for size in re.findall(r"maxMethodCodeSize:(\d+)", _explained(frame, "CODEGEN"))]
 
