@@ -1,4 +1,8 @@
-"""The first five lines of the README, as a new user types them: a fresh environment, an empty folder, no Java."""
+"""The wheel in a fresh environment, in an empty folder, without Java.
+
+As a new user types it: the first five lines of the README; the component in a project that Dagster's own scaffold made;
+and a distribution of toys, which adds to each of the four groups of entry points.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,19 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 
+from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.topics import make_topic
 from rivermeet.infra.settings import PROJECT, Settings
+from tests.project.toys import PIPELINE, write_distribution
+from tests.servers.broker import Broker
+from tests.servers.ports import free_port
 
 ASSETS = {
     *("shop/orders_changelog", "shop/payments_changelog", "shop/settled_changelog"),
@@ -93,22 +104,102 @@ def test_the_first_five_lines(env: dict[str, str], tmp_path: Path, clashing: boo
         shell.types("rivermeet", "engine", "stop")
 
 
+@pytest.mark.prove
+@pytest.mark.timeout(1800)
+def test_a_project_of_dagsters_own_scaffold(env: dict[str, str], tmp_path: Path) -> None:
+    install(env, f"create-dagster=={version('dagster')}", f"dagster-dg-cli=={version('dagster')}")
+    here = env | {"DAGSTER_HOME": str(tmp_path / "dagster")}
+    (tmp_path / "dagster").mkdir()
+    Shell(here, tmp_path).types("create-dagster", "project", "warehouse", "--no-uv-sync")
+    shell = Shell(here, tmp_path / "warehouse")
+    install(env, "--no-deps", "-e", str(shell.folder))
+    shell.types("rivermeet", "init", "shop")
+    shell.types("dg", "scaffold", "defs", "rivermeet.dagster.RivermeetProject", "shop", "--project", "shop")
+    assert "project: ../../../../shop" in (shell.folder / "src/warehouse/defs/shop/defs.yaml").read_text()
+    shell.types("dg", "check", "defs")
+    try:
+        shell.types("dg", "launch", "--assets", "*")
+        with serving(shell, "dg", "dev") as page:
+            assert assets(page) == ASSETS
+            assert checks(page) == ["SUCCEEDED"] * 21
+    finally:
+        Shell(env, shell.folder / "shop").types("rivermeet", "engine", "stop")
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1800)
+def test_a_distribution_adds_to_each_group(wheel: Path, env: dict[str, str], tmp_path: Path, broker: Broker) -> None:
+    install(env, f"rivermeet[kafka] @ {wheel.as_uri()}", str(write_distribution(tmp_path / "toys")))
+    Shell(env, tmp_path).types("rivermeet", "init", "shop")
+    shell = Shell(env | {"RIVERMEET_KAFKA": broker.address}, tmp_path / "shop")
+    (shell.folder / "pipelines" / "news.py").write_text(PIPELINE)
+    (shell.folder / "feed").mkdir()
+    (shell.folder / "feed" / "1.txt").write_text("war 7")
+    publish(broker, "pairs", [b"name=peace;v=signed", b"no pair"])
+    try:
+        said = shell.types("rivermeet", "run", "news")
+        assert "  both                     epoch 1: 2 rows; " in said
+        rows = json_lines(shell.types("rivermeet", "sql", "SELECT name, tagged FROM news.both ORDER BY 1", "--json"))
+        assert rows == [{"name": "peace", "tagged": "right: signed"}, {"name": "war", "tagged": "left: text 7"}]
+        (letter,) = json_lines(shell.types("rivermeet", "sql", "SELECT reason FROM news.two.dead_letter", "--json"))
+        assert letter == {"reason": "the value has a part without a sign of equality"}
+        asked = "SELECT node, invariant, state FROM quality WHERE invariant IN ('after_the_war', 'tagged_by_its_side')"
+        verdicts = {tuple(row.values()) for row in json_lines(shell.types("rivermeet", "sql", asked, "--json"))}
+        assert ("both", "tagged_by_its_side", "passed") in verdicts
+        assert {node for node, rule, state in verdicts if (rule, state) == ("after_the_war", "passed")} == {
+            *("texts", "one", "two", "both")
+        }
+        assert "tagged left" in shell.types("rivermeet", "why", "news", "both", "war")
+    finally:
+        shell.types("rivermeet", "engine", "stop")
+        # Its rule is judged of every node of the environment.
+        shell.types("python", "-m", "pip", "uninstall", "-q", "-y", "toys")
+
+
+def install(env: dict[str, str], *asked: str) -> None:
+    """Install into the environment of the wheel."""
+    pip = ["python", "-m", "pip", "install", "-q", "-c", str(PROJECT / "constraints.txt"), *asked]
+    subprocess.run(pip, env=env, check=True, timeout=1500)
+
+
+def publish(broker: Broker, topic: str, values: list[bytes]) -> None:
+    """Make a topic with these records."""
+    from confluent_kafka import Producer
+
+    connection = Connection({"bootstrap.servers": broker.address})
+    make_topic(connection, topic, 1, {})
+    producer = Producer({"bootstrap.servers": broker.address})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(60) == 0
+
+
+def json_lines(text: str) -> list[dict[str, str]]:
+    """What ``--json`` has printed."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
 @contextlib.contextmanager
 def ui(shell: Shell) -> Iterator[tuple[str, str]]:
     """Addresses of Dagster and of the reports, while `rivermeet ui` runs."""
-    with socket.socket() as one, socket.socket() as other:
-        for probe in (one, other):
-            probe.bind(("127.0.0.1", 0))
-        port, reports = one.getsockname()[1], other.getsockname()[1]
-    env = shell.env | {"RIVERMEET_REPORTS_PORT": str(reports)}
-    command = ["rivermeet", "ui", "--port", str(port)]
-    page = subprocess.Popen(command, cwd=shell.folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    reports = free_port()
+    own = Shell(shell.env | {"RIVERMEET_REPORTS_PORT": str(reports)}, shell.folder)
+    with serving(own, "rivermeet", "ui") as page:
+        yield page, f"http://127.0.0.1:{reports}"
+
+
+@contextlib.contextmanager
+def serving(shell: Shell, *command: str) -> Iterator[str]:
+    """Address of Dagster's page, while a command serves it."""
+    port = free_port()
+    asked, nowhere = [*command, "--port", str(port)], subprocess.DEVNULL
+    page = subprocess.Popen(asked, cwd=shell.folder, env=shell.env, stdout=nowhere, stderr=nowhere)
     try:
         deadline = time.monotonic() + 300
         while socket.socket().connect_ex(("127.0.0.1", port)):
             assert page.poll() is None and time.monotonic() < deadline
             time.sleep(0.5)
-        yield f"http://127.0.0.1:{port}", f"http://127.0.0.1:{reports}"
+        yield f"http://127.0.0.1:{port}"
     finally:
         page.send_signal(signal.SIGTERM)
         page.wait(60)
@@ -116,8 +207,21 @@ def ui(shell: Shell) -> Iterator[tuple[str, str]]:
 
 def assets(page: str) -> set[str]:
     """Keys of all assets that Dagster shows."""
-    query = json.dumps({"query": "{ assetNodes { assetKey { path } } }"}).encode()
-    request = Request(f"{page}/graphql", query, {"Content-Type": "application/json"})
-    with urlopen(request, timeout=60) as answer:
-        nodes = json.load(answer)["data"]["assetNodes"]
+    nodes = answered(page, "{ assetNodes { assetKey { path } } }")["assetNodes"]
     return {"/".join(node["assetKey"]["path"]) for node in nodes}
+
+
+def checks(page: str) -> list[str]:
+    """How the last execution of each check went."""
+    fields = "assetChecksOrError { ... on AssetChecks { checks { executionForLatestMaterialization { status } } } }"
+    nodes = answered(page, f"{{ assetNodes {{ {fields} }} }}")["assetNodes"]
+    found = [check for node in nodes for check in node["assetChecksOrError"]["checks"]]
+    return [check["executionForLatestMaterialization"]["status"] for check in found]
+
+
+def answered(page: str, query: str) -> dict[str, Any]:
+    """What Dagster's page answers."""
+    body = json.dumps({"query": query}).encode()
+    request = Request(f"{page}/graphql", body, {"Content-Type": "application/json"})
+    with urlopen(request, timeout=60) as answer:
+        return json.load(answer)["data"]
