@@ -54,7 +54,7 @@ def schedule_of(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition, projec
     return every_15_minutes
 
 
-def broken_asset(broken: BrokenFile) -> dg.AssetsDefinition:
+def stand_in(broken: BrokenFile) -> dg.AssetsDefinition:
     """What stands for a file that could not be loaded: it says why, and fails where it is run."""
 
     @dg.asset(
@@ -91,7 +91,7 @@ def definitions(project: Project) -> dg.Definitions:
             *(shadow_asset(shadow) for pipeline in pipelines for shadow in pipeline.shadows),
             *(maintenance_asset(pipeline) for pipeline in pipelines),
             report_asset(pipelines),
-            *(broken_asset(file) for file in project.problems),
+            *(stand_in(file) for file in project.problems),
         ],
         asset_checks=[check for pipeline in pipelines for check in source_checks(pipeline)],
         jobs=[*jobs.values(), *care],

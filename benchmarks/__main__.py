@@ -27,9 +27,9 @@ from benchmarks.floor import floor
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.page import write_page
 from benchmarks.peers import duckdb_recompute
-from benchmarks.side_by_side import peers, shown
-from benchmarks.stored import ALL_PHASES, alike, backlog_and_changes, middle, store, stored, stored_in
-from rivermeet.assets.bench.run import PHASES, measured
+from benchmarks.side_by_side import peers, tabulate
+from benchmarks.stored import ALL_PHASES, alike, backlog_and_changes, middle, read_lines, results_file, store
+from rivermeet.assets.bench.run import PHASES, measure
 from rivermeet.assets.bench.workloads import WORKLOADS
 from rivermeet.assets.cli.show.table import table
 from rivermeet.infra.settings import Settings
@@ -101,7 +101,7 @@ def main(
     """Warm up, measure, check the answers, print."""
     settings = Settings.from_env()
     size = Size(left, right, epochs, changes, hot=hot, pieces=pieces, recent=recent)
-    results = stored_in(settings)
+    results = results_file(settings)
     for workload in workloads or NAMES:
         with tempfile.TemporaryDirectory() as folder:
             warm, data = Path(folder) / "warm", Path(folder) / "data"
@@ -110,8 +110,8 @@ def main(
             if cut is not None:
                 recut(data, cut)
             made = WORKLOADS[workload](cache) if workload in WORKLOADS else QUERIES[workload]()
-            measured(made, warm, settings)
-            line = measured(made, data, settings)
+            measure(made, warm, settings)
+            line = measure(made, data, settings)
             line["floor"] = floor(made, settings, Path(folder) / "floor")
             wanted = KNOWN.get((workload, size)) or duckdb_recompute.answer(workload, data)
             if (line["final_rows"], line["checksum"]) != wanted:
@@ -121,10 +121,10 @@ def main(
             others = list(peers(workload, data)) if beside else []
         same = {"at": int(time.time()), "size": vars(size), "cache": cache}
         line = {"peer": "Rivermeet", **line, **same}
-        before = alike(stored(results), line)
+        before = alike(read_lines(results), line)
         store(results, ({**one, **same} for one in (line, *others)))
-        print(phases(line, before[-1] if before else None), shown(line, others), sep="\n\n", end="\n\n")
-    write_page(results.with_name("page.html"), stored(results))
+        print(phases(line, before[-1] if before else None), tabulate(line, others), sep="\n\n", end="\n\n")
+    write_page(results.with_name("page.html"), read_lines(results))
     print(f"stored in {results}, drawn in {results.with_name('page.html')}")
 
 

@@ -31,7 +31,7 @@ from typing import Any
 
 import click
 
-from benchmarks.stored import store, stored_in
+from benchmarks.stored import results_file, store
 from rivermeet.assets.cli.show.table import table
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline, Table, count, expr
@@ -122,7 +122,7 @@ class Records:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("".join(f"{json.dumps(line)}\n" for line in given))
 
-    def named(self) -> set[tuple[str, int, str, str]]:
+    def join(self) -> set[tuple[str, int, str, str]]:
         """Rows of the foreign-key join, by plain Python."""
         found = ((id, amount, self.people.get(of)) for id, (of, amount) in self.orders.items())
         return {(id, amount, *person) for id, amount, person in found if person is not None}
@@ -130,7 +130,7 @@ class Records:
 
 def run_once(settings: Settings, pipeline: Pipeline) -> None:
     """One run in this process, as `rivermeet run` does it; prints what it took as a line of JSON."""
-    asked = _counted()
+    asked = _count_requests()
     began = time.monotonic()
     from rivermeet.assets.defs.runs import run_pipeline
     from rivermeet.assets.project import Project
@@ -142,7 +142,7 @@ def run_once(settings: Settings, pipeline: Pipeline) -> None:
     print(json.dumps({"seconds": time.monotonic() - began, "green": green, "asked": asked}))
 
 
-def _counted() -> Counter[str]:
+def _count_requests() -> Counter[str]:
     """Counts what this process asks of the engine, by the kind of request."""
     from pyspark.sql.connect.client.core import SparkConnectClient
 
@@ -150,11 +150,11 @@ def _counted() -> Counter[str]:
     for name, kind in (("config", "config"), ("_analyze", "analyze"), ("_execute_and_fetch_as_iterator", "execute")):
         given = getattr(SparkConnectClient, name)
 
-        def counted(*args: Any, _given: Any = given, _kind: str = kind, **options: Any) -> Any:
+        def count(*args: Any, _given: Any = given, _kind: str = kind, **options: Any) -> Any:
             asked[_kind] += 1
             return _given(*args, **options)
 
-        setattr(SparkConnectClient, name, counted)
+        setattr(SparkConnectClient, name, count)
     return asked
 
 
@@ -192,7 +192,7 @@ def floor(settings: Settings, folder: str) -> Mapping[str, float]:
     return {"an empty action": seconds(nothing.collect), "a commit": seconds(lambda: append.save(f"{folder}/nothing"))}
 
 
-def measured(settings: Settings, runs: int, per_source: int, *options: str) -> Iterator[dict[str, Any]]:
+def measure(settings: Settings, runs: int, per_source: int, *options: str) -> Iterator[dict[str, Any]]:
     """The runs, one line each, in a new engine unless it is in use; the joined table is compared after the last."""
     from rivermeet.infra.engine import warm as engine
 
@@ -221,7 +221,7 @@ def _compare(engine: Settings, own: Settings, records: Records, pipeline: Pipeli
         rows = project.sessions.open().read.format("delta").load(paths.changelog).orderBy("partition", "offset")
         last = {row["id"]: row for row in rows.select("key.id", "value").collect()}
         live = {(id, *row["value"][: len(_KEPT)]) for id, row in last.items() if row["value"] is not None}
-        if live != records.named():
+        if live != records.join():
             raise click.ClickException(f"the joined table {name} is not that of plain Python: no time is printed")
 
 
@@ -237,7 +237,7 @@ def main(runs: int, records: int, is_wide: bool, once: bool) -> None:
     if once:
         run_once(settings, made)
         return
-    *lines, last = measured(settings, runs, records, *(["--wide"] if is_wide else []))
+    *lines, last = measure(settings, runs, records, *(["--wide"] if is_wide else []))
     shown = [
         [n + 1, f"{line['whole']:.1f}", *(line["asked"].get(kind, 0) for kind in ("config", "analyze", "execute"))]
         for n, line in enumerate(lines)
@@ -248,7 +248,7 @@ def main(runs: int, records: int, is_wide: bool, once: bool) -> None:
     floors = ", ".join(f"{what} {seconds:.3f} s" for what, seconds in last["floor"].items())
     click.echo(f"the middle one of the later runs: {warm:.1f} s; in the same engine {floors}")
     line = {"nodes": len(made.stored), "records": records, "runs": lines, **last}
-    store(stored_in(settings, "chain"), [line])
+    store(results_file(settings, "chain"), [line])
 
 
 if __name__ == "__main__":

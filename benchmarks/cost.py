@@ -23,7 +23,7 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmarks.stored import Line, backlog_and_changes, size_of, stored, stored_in
+from benchmarks.stored import Line, backlog_and_changes, read_lines, results_file, size_of
 from rivermeet.assets.cli.show.table import table
 from rivermeet.infra.settings import Settings
 
@@ -86,7 +86,7 @@ class Model:
     record: float
 
     @classmethod
-    def fitted(cls, seen: Sequence[Run]) -> Model:
+    def fit(cls, seen: Sequence[Run]) -> Model:
         """The model that the ratios of what was measured and what it predicts are nearest to one for."""
         epochs = _nearest([(1, run.changes, run.base) for run in seen], [run.epoch for run in seen])
         return cls(*epochs, *_nearest([(run.pieces, run.records) for run in seen], [run.backlog for run in seen]))
@@ -112,7 +112,7 @@ def _nearest(factors: Sequence[Sequence[int]], seconds: Sequence[float]) -> Sequ
     return [float(one) for one in found / scale]
 
 
-def compared(model: Model, measured: Iterable[Run], held: Sequence[int]) -> str:
+def compare(model: Model, measured: Iterable[Run], held: Sequence[int]) -> str:
     """A table: each size, its seconds, those that the model gives, and their ratio."""
     rows: list[list[str]] = []
     for run in measured:
@@ -128,14 +128,14 @@ def compared(model: Model, measured: Iterable[Run], held: Sequence[int]) -> str:
 @click.option("--at", multiple=True, help="ORDERS:CHANGES to extrapolate to.")
 def main(hold: tuple[int, ...], at: tuple[str, ...]) -> None:
     """Fit the model to the stored runs, and print how near it comes."""
-    measured = runs(stored(stored_in(Settings.from_env())))
-    model = Model.fitted([run for run in measured if run.base not in hold])
+    measured = runs(read_lines(results_file(Settings.from_env())))
+    model = Model.fit([run for run in measured if run.base not in hold])
     click.echo(
         f"an epoch: {model.epoch:.2f} s, {model.change * 1e4:.2f} s for 10,000 changes, "
         f"{model.base * 1e6:.2f} s for a million orders\n"
         f"a backlog: {model.piece:.2f} s for each piece, {model.record * 1e6:.2f} s for a million records\n"
     )
-    click.echo(compared(model, measured, hold))
+    click.echo(compare(model, measured, hold))
     for size in at:
         base, changes = (int(number) for number in size.split(":"))
         click.echo(f"an estimate, {base:,} orders and {changes:,} changes: {model.epoch_of(changes, base):,.0f} s")

@@ -19,8 +19,8 @@ from typing import Any, cast
 import click
 import psycopg
 
-from benchmarks.stored import store, stored_in
-from benchmarks.topics import judged
+from benchmarks.stored import results_file, store
+from benchmarks.topics import time_epoch
 from rivermeet.assets.bench.run import fresh_project
 from rivermeet.assets.cli.show.table import table
 from rivermeet.infra.settings import Settings
@@ -31,7 +31,7 @@ WARM_UP, AT_ONCE = 200_000, 1_000
 SCHEMA = {"id": "INT", "name": "STRING", "amount": "DECIMAL(12,2)", "at": "TIMESTAMP", "n": "INT"}
 
 
-def measured(settings: Settings, dsn: str, database: str, rows: int, changes: int) -> dict[str, float]:
+def measure(settings: Settings, dsn: str, database: str, rows: int, changes: int) -> dict[str, float]:
     """Seconds of the snapshot and of the changes, in a database of their own."""
     project = fresh_project(settings, "database", postgres=dsn)
     node = Pipeline("bench_database").table("orders", Postgres(f"{database}.public.orders", SCHEMA, "id"))
@@ -43,12 +43,12 @@ def measured(settings: Settings, dsn: str, database: str, rows: int, changes: in
         )
         made = "INSERT INTO orders SELECT g, 'order number ' || g, g * 0.25, now(), 0 FROM generate_series(1, %s) g"
         client.execute(made, [rows])
-        found = {f"snapshot of {rows:,} rows": judged(project, node, rows)}
+        found = {f"snapshot of {rows:,} rows": time_epoch(project, node, rows)}
         for first in range(0, changes, AT_ONCE):
             client.execute(
                 "UPDATE orders SET n = n + 1 WHERE id > %s AND id <= %s", [first % rows, first % rows + AT_ONCE]
             )
-        return {**found, f"{changes:,} changes": judged(project, node, changes)}
+        return {**found, f"{changes:,} changes": time_epoch(project, node, changes)}
 
 
 @click.command()
@@ -59,12 +59,12 @@ def main(rows: int, changes: int) -> None:
     settings = Settings.from_env()
     try:
         with running() as server:
-            measured(settings, server.dsn, "warm", WARM_UP, WARM_UP)
-            seconds = measured(settings, server.dsn, "bench", rows, changes)
+            measure(settings, server.dsn, "warm", WARM_UP, WARM_UP)
+            seconds = measure(settings, server.dsn, "bench", rows, changes)
     except NoPostgresError as error:
         raise click.ClickException(str(error)) from None
     click.echo(table(["PostgreSQL to a judged changelog", "seconds"], [[n, f"{s:.1f}"] for n, s in seconds.items()]))
-    store(stored_in(settings, "database"), [{"at": int(time.time()), "seconds": seconds}])
+    store(results_file(settings, "database"), [{"at": int(time.time()), "seconds": seconds}])
 
 
 if __name__ == "__main__":

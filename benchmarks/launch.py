@@ -71,7 +71,7 @@ def _client(port: int) -> DagsterGraphQLClient:
             return client
 
 
-def launched(client: DagsterGraphQLClient, instance: dg.DagsterInstance) -> tuple[float, float]:
+def launch(client: DagsterGraphQLClient, instance: dg.DagsterInstance) -> tuple[float, float]:
     """One run: seconds from launch to green, and those of its step alone."""
     start = time.time()
     keys = [dg.AssetKey(["invoice", name]) for name in ASSETS]
@@ -102,7 +102,7 @@ def main() -> None:
         with page(settings, port) as client, dg.DagsterInstance.from_config(str(settings.dagster_home)) as instance:
             for step in range(1, steps("invoice") + 1):
                 feed("invoice", Path(settings.data), step)
-                found.append(launched(client, instance))
+                found.append(launch(client, instance))
         for _ in range(3):
             environment = os.environ | settings.environ()
             ran = subprocess.run([sys.executable, "-c", ATTACH], env=environment, capture_output=True, check=True)

@@ -29,7 +29,7 @@ from typing import Any
 import click
 
 from benchmarks.chain import Records, run_in_a_process
-from benchmarks.stored import store, stored_in
+from benchmarks.stored import results_file, store
 from rivermeet.assets.cli.show.table import table
 from rivermeet.infra.settings import Settings
 
@@ -65,7 +65,7 @@ def answer(started: subprocess.Popen[str]) -> Mapping[str, Any]:
     return json.loads(said.splitlines()[-1])
 
 
-def measured(settings: Settings, left: int, runs: int) -> dict[str, Any]:
+def measure(settings: Settings, left: int, runs: int) -> dict[str, Any]:
     """Seconds of both, alone and side by side, and the backlog's memory."""
     with TemporaryDirectory(prefix="rivermeet-neighbours-") as folder:
         data, home = Path(folder, "records"), Path(folder, "home")
@@ -101,7 +101,7 @@ def measured(settings: Settings, left: int, runs: int) -> dict[str, Any]:
 def main(left: int, runs: int) -> None:
     """Run ten small nodes and a backlog, each alone and then side by side."""
     settings = Settings.from_env()
-    found = measured(settings, left, runs)
+    found = measure(settings, left, runs)
     small, large = found["small"], found["backlog"]
     if not small["beside"]:
         raise click.ClickException("no small run ended before the backlog: it was starved, or the backlog too short")
@@ -114,7 +114,7 @@ def main(left: int, runs: int) -> None:
     click.echo(table(["seconds", "alone", "beside the other", "ratio"], shown))
     memory = found["peak_rss_mb"]
     click.echo(f"{len(small['beside'])} small runs beside it; memory {memory['alone']} MB, then {memory['beside']} MB")
-    store(stored_in(settings, "neighbours"), [found])
+    store(results_file(settings, "neighbours"), [found])
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def ours(line: Line) -> list[Line]:
     return found
 
 
-def shown(line: Line, others: Sequence[Line]) -> str:
+def tabulate(line: Line, others: Sequence[Line]) -> str:
     """A table of seconds, and how many times as long as Rivermeet's join each took."""
     mine, *_ = ours(line)
     rows = [_row(one, mine) for one in (*ours(line), *others)]

@@ -15,7 +15,7 @@ Line = Mapping[str, Any]
 ALL_PHASES = ("ingest", *PHASES, "checks")
 
 
-def stored_in(settings: Settings, what: str = "results") -> Path:
+def results_file(settings: Settings, what: str = "results") -> Path:
     """The file of a benchmark's lines, in the home."""
     return settings.home / "bench" / f"{what}.jsonl"
 
@@ -27,7 +27,7 @@ def store(path: Path, lines: Iterable[Line]) -> None:
         file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def stored(path: Path) -> Sequence[Line]:
+def read_lines(path: Path) -> Sequence[Line]:
     """All lines, the oldest first."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 

@@ -27,8 +27,8 @@ from uuid import uuid4
 import click
 from confluent_kafka import Producer
 
-from benchmarks.peers.copy_topic import PEERS, copied
-from benchmarks.stored import store, stored_in
+from benchmarks.peers.copy_topic import PEERS, copy_topic
+from benchmarks.stored import results_file, store
 from rivermeet.assets.bench.run import fresh_project, run_epoch
 from rivermeet.assets.cli.show.table import table
 from rivermeet.assets.project import Project
@@ -78,7 +78,7 @@ def send(broker: Broker, topic: str, count: int) -> None:
     producer.flush(120)
 
 
-def judged(project: Project, node: Node, count: int) -> float:
+def time_epoch(project: Project, node: Node, count: int) -> float:
     """Seconds of the one epoch of a node, from its plan until its changelog is judged."""
     epoch = run_epoch(project, [node])
     outcome = epoch.outcomes[node.name]
@@ -86,10 +86,10 @@ def judged(project: Project, node: Node, count: int) -> float:
         sys.exit(f"{node.pipeline.name}: {outcome.result and outcome.result.rows} rows of {count:,} records")
     if epoch.missed:
         sys.exit(f"{node.pipeline.name}: checks were not evaluated, its time means nothing: {', '.join(epoch.missed)}")
-    return epoch.judged([node])
+    return epoch.seconds_to_judge([node])
 
 
-def written(project: Project, node: Node, connection: Connection, count: int) -> float:
+def time_delivery(project: Project, node: Node, connection: Connection, count: int) -> float:
     """Seconds until a topic has the node's changelog."""
     sink = node.to_topic(f"bench-out-{uuid4().hex[:8]}", partitions=PARTITIONS)
     changelog = project.paths(node).changelog
@@ -102,7 +102,7 @@ def written(project: Project, node: Node, connection: Connection, count: int) ->
     return seconds
 
 
-def measured(settings: Settings, broker: Broker, count: int) -> tuple[str, dict[str, float]]:
+def measure(settings: Settings, broker: Broker, count: int) -> tuple[str, dict[str, float]]:
     """The topic of the records, and the seconds of each row of ours."""
     kafka = {"bootstrap.servers": broker.address}
     project, connection = fresh_project(settings, "topics", kafka=kafka), Connection(kafka)
@@ -117,9 +117,9 @@ def measured(settings: Settings, broker: Broker, count: int) -> tuple[str, dict[
         file.writelines(json.dumps({"id": key, **value}) + "\n" for key, value in records(count))
     of_topic, of_files = (made.node("orders") for made in pipelines(topic))
     return topic, {
-        "Rivermeet, of a topic": judged(project, of_topic, count),
-        "Rivermeet, of files": judged(project, of_files, count),
-        "Rivermeet, to a topic": written(project, of_topic, connection, count),
+        "Rivermeet, of a topic": time_epoch(project, of_topic, count),
+        "Rivermeet, of files": time_epoch(project, of_files, count),
+        "Rivermeet, to a topic": time_delivery(project, of_topic, connection, count),
     }
 
 
@@ -130,19 +130,19 @@ def main(count: int, beside: bool) -> None:
     """Warm up, measure, print."""
     settings = Settings.from_env()
     with running() as broker:
-        measured(settings, broker, WARM_UP)
-        topic, seconds = measured(settings, broker, count)
+        measure(settings, broker, WARM_UP)
+        topic, seconds = measure(settings, broker, count)
         absent: dict[str, str] = {}
         for guarantee, name in PEERS.items() if beside else ():
             try:
                 with tempfile.TemporaryDirectory() as scratch:
-                    seconds[name] = copied(guarantee, broker.address, topic, count, Path(scratch))
+                    seconds[name] = copy_topic(guarantee, broker.address, topic, count, Path(scratch))
             except (JarsError, JavaError) as error:
                 absent[name] = str(error)
     rows = [[name, f"{taken:.1f}", f"{count / taken:,.0f}"] for name, taken in seconds.items()]
     print(f"{count:,} records of JSON, {PARTITIONS} partitions")
     print(table(["", "seconds", "records a second"], rows + [[name, "absent", why] for name, why in absent.items()]))
-    results = stored_in(settings, "topics")
+    results = results_file(settings, "topics")
     store(results, [{"at": int(time.time()), "records": count, "seconds": seconds}])
     print(f"stored in {results}")
 

@@ -13,11 +13,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Leave links within the site as they are."""
     folder = posixpath.dirname(page.file.src_uri)
 
-    def shown(match: re.Match[str]) -> str:
+    def show(match: re.Match[str]) -> str:
         text, target, _, title = match.groups()
         if ":" in target or not posixpath.normpath(posixpath.join(folder, target)).startswith("../"):
             return match[0]
         path = posixpath.normpath(posixpath.join("docs", folder, target))
         return f'<span title="{path}{f"::{title}" if title else ""}">{text}</span>'
 
-    return _LINK.sub(shown, markdown)
+    return _LINK.sub(show, markdown)

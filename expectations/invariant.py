@@ -172,7 +172,7 @@ def of_keys(query: str, rows: Callable[[str, str], str]) -> str:
     return _KEYED.sub(lambda found: rows(found[1], found[2]), query)
 
 
-def judged_relation(query: str) -> str | None:
+def find_relation(query: str) -> str | None:
     """Relation whose rows the query judges."""
     named = relations_of(query)
     of_inputs = "read" if {"new_left", "new_right", "left", "right"} & {*named} else None
@@ -194,11 +194,11 @@ def moment_of(invariant: Invariant, node: Node) -> Moment:
     return "fold" if invariant.stage == "table" and (invariant.needs_table or named) else "audit"
 
 
-def quoted(column: str) -> str:
+def quote(column: str) -> str:
     """Write a column's name as a query must, whatever characters it has."""
     return "`" + column.replace("`", "``").replace("{", "{{").replace("}", "}}") + "`"
 
 
-def packed(columns: Iterable[str]) -> str:
+def pack(columns: Iterable[str]) -> str:
     """Write a struct of columns, so that all are compared at once and null-safely."""
-    return f"struct({', '.join(quoted(column) for column in columns)})"
+    return f"struct({', '.join(quote(column) for column in columns)})"

@@ -52,7 +52,7 @@ ALL: tuple[Invariant, ...] = (
 
 
 @cache
-def installed() -> tuple[Invariant, ...]:
+def load_installed() -> tuple[Invariant, ...]:
     """Those of other packages that are installed here.
 
     Raises
@@ -73,13 +73,13 @@ def installed() -> tuple[Invariant, ...]:
 
 def invariants_of(node: Node) -> tuple[Invariant, ...]:
     """What the node's results must keep: `ALL` in order, its family's, installed rules, then the pipeline's own."""
-    rules = (*ALL, *(rule for rule in of_family(node, "RULES", ()) if rule not in ALL), *installed())
+    rules = (*ALL, *(rule for rule in of_family(node, "RULES", ()) if rule not in ALL), *load_installed())
     taken = {rule.id for rule in (*rules, VERIFY)}
-    own = (_declared(node, check, taken) for check in node.pipeline.checks_of(node))
+    own = (_from_check(node, check, taken) for check in node.pipeline.checks_of(node))
     return (*(rule for rule in rules if rule.applies_to(node)), *own)
 
 
-def _declared(node: Node, check: Check, taken: Collection[str]) -> Invariant:
+def _from_check(node: Node, check: Check, taken: Collection[str]) -> Invariant:
     if check.id in taken:
         raise node.refuse(node.name, f"check {check.id!r}: a built-in invariant is called so; choose another name")
     return Invariant(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rivermeet.expectations.invariant import Invariant, Scope
 from rivermeet.pipelines import Node
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -139,17 +139,17 @@ class InvariantResult:
     @property
     def description(self) -> str:
         """One line, as a check shows it: the sentence, and what was found."""
-        return " ".join(filter(None, (self.invariant.sentence, self._found, self.note)))
+        return " ".join(filter(None, (self.invariant.sentence, self._finding, self.note)))
 
     @property
-    def _found(self) -> str:
+    def _finding(self) -> str:
         if self.state == "not evaluated":
             return f"Could not be evaluated: {(self.error or 'no reason known').splitlines()[0][:200]}"
-        of = "" if self.checked is None else f" in {counted(self.checked, 'row')}"
+        of = "" if self.checked is None else f" in {pluralize(self.checked, 'row')}"
         if not self.violations:
             return f"No violations{of}."
         share = f" ({self.violations / self.checked:.1%})" if self.invariant.tolerated and self.checked else ""
-        return f"{counted(self.violations, 'violation')}{of}{share}."
+        return f"{pluralize(self.violations, 'violation')}{of}{share}."
 
 
 SCHEMA = {

@@ -29,7 +29,7 @@ POINTS = (
 SETTING = "RIVERMEET_CRASH_AT"
 
 
-def reached(point: str, node: str) -> None:
+def crash_at(point: str, node: str) -> None:
     """Die here with SIGKILL if ``RIVERMEET_CRASH_AT`` says ``POINT`` or ``POINT:NODE``."""
     assert point in POINTS, point
     if os.environ.get(SETTING) in (point, f"{point}:{node}"):

@@ -21,9 +21,9 @@ def printable(text: str, keep: str = "") -> str:
     """The text with such characters escaped, but for those to keep, such as the line breaks that are ours."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c in keep or unicodedata.category(c) not in _STEERS else _escaped(c) for c in text)
+    return "".join(c if c in keep or unicodedata.category(c) not in _STEERS else _escape(c) for c in text)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

@@ -57,7 +57,7 @@ class ProjectFile:
         """The file itself."""
         return self.root / FILE
 
-    def named(self, message: str, environment: Mapping[str, str]) -> str:
+    def name_setting(self, message: str, environment: Mapping[str, str]) -> str:
         """A message about a variable, about the setting instead where the file, and not the environment, gave it."""
 
         def key(found: re.Match[str]) -> str:

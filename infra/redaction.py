@@ -23,6 +23,6 @@ _PARAMETER = re.compile(
 )
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Text with ``***`` for what URLs in it hold of users, passwords, keys and tokens."""
     return _PARAMETER.sub(r"\1***", _USER.sub("://***@", text))

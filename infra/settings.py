@@ -1,7 +1,7 @@
 """Settings: the environment, and the project's `rivermeet.toml` below it, read once, checked, and frozen.
 
 A location stands in plans, Delta commits, SQL and Dagster's metadata, so that one with a credential in it is refused;
-what a message shows of it is `redacted`. Held by ``tests/infra/engine/test_doors.py``.
+messages show it through `redact`. Held by ``tests/infra/engine/test_doors.py``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rivermeet.infra.project_file import (
     read_project,
     variable_of,
 )
-from rivermeet.infra.redaction import redacted
+from rivermeet.infra.redaction import redact
 from rivermeet.pipelines.errors import RivermeetError
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -119,14 +119,14 @@ class Settings:
         given = {k: v for k, v in (os.environ if env is None else env).items() if v}
         file = project_file(given)
         if file is None:
-            return cls._checked(given, None)
+            return cls._parse(given, None)
         try:
-            return cls._checked({**file.variables, **given}, file.root)
+            return cls._parse({**file.variables, **given}, file.root)
         except SettingsError as error:
-            raise SettingsError(file.named(str(error), given), **error.fields) from None
+            raise SettingsError(file.name_setting(str(error), given), **error.fields) from None
 
     @classmethod
-    def _checked(cls, given: Mapping[str, str], project: Path | None) -> Settings:
+    def _parse(cls, given: Mapping[str, str], project: Path | None) -> Settings:
         cache = Path(given.get("RIVERMEET_CACHE", default_cache(given))).expanduser().absolute()
         home = Path(given.get("RIVERMEET_HOME", (project or cache) / ".rivermeet")).expanduser().absolute()
         if home.exists() and not home.is_dir():
@@ -245,9 +245,9 @@ def _location(variable: str, given: Mapping[str, str], default: Path) -> str:
         return str(default)
     if not _URL.match(value):
         return str(Path(value).expanduser().absolute())
-    if redacted(value) != value:
+    if redact(value) != value:
         raise SettingsError(
-            f"{variable}={redacted(value)} holds a credential, which plans, commits and logs would show; leave it out "
+            f"{variable}={redact(value)} holds a credential, which plans, commits and logs would show; leave it out "
             "and give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             variable=variable,
         )
@@ -269,11 +269,11 @@ def _reachable(given: Mapping[str, str]) -> None:
     endpoint = given.get("AWS_ENDPOINT_URL", "")
     if endpoint and not re.match(r"https?://[^\s]+$", endpoint):
         raise SettingsError(
-            f"AWS_ENDPOINT_URL={redacted(endpoint)} is no URL; write https://host:port", variable="AWS_ENDPOINT_URL"
+            f"AWS_ENDPOINT_URL={redact(endpoint)} is no URL; write https://host:port", variable="AWS_ENDPOINT_URL"
         )
     if endpoint.startswith("http:") and given.get("AWS_ALLOW_HTTP", "").lower() not in ("true", "1"):
         raise SettingsError(
-            f"AWS_ENDPOINT_URL={redacted(endpoint)} is not encrypted; use https, or set AWS_ALLOW_HTTP=true",
+            f"AWS_ENDPOINT_URL={redact(endpoint)} is not encrypted; use https, or set AWS_ALLOW_HTTP=true",
             variable="AWS_ENDPOINT_URL",
         )
 
@@ -312,7 +312,7 @@ def _registry(variable: str, value: str) -> str:
 
 def _engine(variable: str, value: str) -> str:
     if not _ENGINE.fullmatch(value):
-        raise SettingsError(f"{variable}={redacted(value)!r} is not an engine; use {ENGINES}", variable=variable)
+        raise SettingsError(f"{variable}={redact(value)!r} is not an engine; use {ENGINES}", variable=variable)
     return value
 
 

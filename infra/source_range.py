@@ -19,8 +19,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
-from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import NotFoundError
+from rivermeet.pipelines.plural import pluralize
 
 _classes: dict[str, type[SourceRange]] = {}
 
@@ -59,7 +59,7 @@ class SourceRange(BaseModel):
         raise NotImplementedError
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """What is read, in words."""
         raise NotImplementedError
 
@@ -75,7 +75,7 @@ class SourceRange(BaseModel):
 
     def parts(self) -> Iterator[str]:
         """A line for each part of it, for who looks at a plan."""
-        yield self.described
+        yield self.description
 
     def warnings(self, *, hashed: bool) -> Iterator[str]:
         """What the source has become since the epoch before.
@@ -84,11 +84,11 @@ class SourceRange(BaseModel):
         """
         yield from ()
 
-    def accepted(self, rows: int) -> str:
+    def describe_loss(self, rows: int) -> str:
         """What came of an epoch that was run with ``accept-loss``."""
-        return f"{counted(rows, 'record')} read of {self.described}; {self.loss or 'nothing is lost'}"
+        return f"{pluralize(rows, 'record')} read of {self.description}; {self.loss or 'nothing is lost'}"
 
-    def measured(self) -> Mapping[str, Any]:
+    def measure(self) -> Mapping[str, Any]:
         """What the epoch log's line of measurements has of it."""
         return {}
 
@@ -96,7 +96,7 @@ class SourceRange(BaseModel):
         """Numbers for the run's metadata, and tables as lists of rows; ``now_ms`` is the wall clock."""
         return {}
 
-    def shown(self) -> Any:
+    def to_json(self) -> Any:
         """All of it, as JSON, for the run's metadata."""
         return self.model_dump(mode="json")
 
@@ -128,16 +128,16 @@ def class_of(kind: str) -> type[SourceRange]:
     return _classes[kind]
 
 
-def _found(given: Any) -> Any:
+def _from_tagged(given: Any) -> Any:
     if not isinstance(given, Mapping):
         return given
     ((kind, body),) = given.items()
     return class_of(kind).model_validate(body)
 
 
-def _tagged(given: SourceRange) -> dict[str, Any]:
-    return {given.kind: given.model_dump(mode="json")}
+def _tag(reads: SourceRange) -> dict[str, Any]:
+    return {reads.kind: reads.model_dump(mode="json")}
 
 
-AnyRange = Annotated[SourceRange, BeforeValidator(_found), PlainSerializer(_tagged)]
+AnyRange = Annotated[SourceRange, BeforeValidator(_from_tagged), PlainSerializer(_tag)]
 """A range of any kind, as a plan keeps it."""

@@ -25,7 +25,7 @@ from rivermeet.pipelines import Node, Operation
 from rivermeet.pipelines.family import Equal, Needed, Side, family_of
 
 
-def needed_rows(operation: Operation) -> Needed:
+def find_needed(operation: Operation) -> Needed:
     """The rows of its tables that an epoch of an operation can need."""
     return family_of(operation).needed(operation)
 
@@ -40,7 +40,7 @@ def own(side: Side, key: Iterable[str]) -> Equal:
     return {key_column(column): (side, key_column(column)) for column in key}
 
 
-def pointing(node: Node, mapper: Mapping[str, str], other: Side) -> Equal:
+def match_pointers(node: Node, mapper: Mapping[str, str], other: Side) -> Equal:
     """Rows that refer to the key of a record of the other side."""
     return {column: (other, key_column(pointed)) for column, pointed in columns(node, mapper).items()}
 

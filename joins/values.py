@@ -27,7 +27,7 @@ def record() -> Column:
     return F.struct("key.*", "value.*", F.col("timestamp").alias("_timestamp"))
 
 
-def joined_value(select: Mapping[str, ValueExpr]) -> Column:
+def join_values(select: Mapping[str, ValueExpr]) -> Column:
     """The value STRUCT of a result row, over columns ``left`` and ``right``."""
     left, right = F.col("left"), F.col("right")
     return F.struct(

@@ -52,10 +52,10 @@ def require(module: str) -> None:
     try:
         import_module(module)
     except ImportError:
-        raise missing(module) from None
+        raise explain_missing(module) from None
 
 
-def missing(module: str) -> ExtraMissingError:
+def explain_missing(module: str) -> ExtraMissingError:
     """The error for an optional package that is not there."""
     extra, package, what = EXTRAS[module]
     return ExtraMissingError(

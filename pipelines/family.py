@@ -127,7 +127,7 @@ class Family:
 
 def families() -> Mapping[str, Family]:
     """Name to family: ours, those of installed distributions, and those that were registered."""
-    return {name: find_family(name) for name in known_families()}
+    return {name: find_family(name) for name in load_families()}
 
 
 def family_of(operation: Operation) -> Family:
@@ -149,12 +149,12 @@ def register(family: Family) -> None:
     ValueError
         If another family has its name.
     """
-    if known_families().setdefault(family.name, family) is not family:
+    if load_families().setdefault(family.name, family) is not family:
         raise ValueError(f"there is a family {family.name!r} already: give {family.declaration.__name__} another name")
 
 
 @cache
-def known_families() -> dict[str, Family | EntryPoint]:
+def load_families() -> dict[str, Family | EntryPoint]:
     """Name to family, or to the place from which it is loaded."""
     found: dict[str, Family | EntryPoint] = {name: EntryPoint(name, value, GROUP) for name, value in OURS.items()}
     for entry in entry_points(group=GROUP):
@@ -165,10 +165,10 @@ def known_families() -> dict[str, Family | EntryPoint]:
 
 def find_family(name: str) -> Family:
     """A family by its name; LookupError if it is not registered."""
-    found = known_families().get(name)
+    found = load_families().get(name)
     if found is None:
         raise LookupError(
-            f"no family {name!r} is registered, there are {', '.join(sorted(known_families()))}: call "
+            f"no family {name!r} is registered, there are {', '.join(sorted(load_families()))}: call "
             f"rivermeet.pipelines.family.register(Family(…)) where its class stands, or give an entry point {GROUP!r}"
         )
     family: Family = found.load() if isinstance(found, EntryPoint) else found

@@ -70,12 +70,12 @@ def load_files(root: Path, patterns: Sequence[str]) -> tuple[tuple[Pipeline, ...
     """
     by_name: dict[str, dict[str, Pipeline]] = {}
     package = package_of(root)
-    broken = [_missing(root, one) for one in patterns if not {*"*?["} & {*one} and not (root / one).is_file()]
+    broken = [_report_missing(root, one) for one in patterns if not {*"*?["} & {*one} and not (root / one).is_file()]
     importlib.invalidate_caches()
     for path in _files(root, patterns):
         file = str(path)
         try:
-            declared = _declared(importlib.import_module(_module(package, path.relative_to(root))))
+            declared = _find_pipeline(importlib.import_module(_module(package, path.relative_to(root))))
         except (Exception, SystemExit) as error:  # whatever a file may raise
             broken.append(BrokenFile(path.stem, file, _line(error, file), _describe_error(error, path)))
             continue
@@ -109,12 +109,12 @@ def _module(package: str, file: Path) -> str:
     return ".".join([package, *(parts[:-1] if parts[-1] == "__init__" else parts)])
 
 
-def _declared(module: ModuleType) -> Pipeline | None:
+def _find_pipeline(module: ModuleType) -> Pipeline | None:
     found = getattr(module, "PIPELINE", None)
     return found if isinstance(found, Pipeline) else None
 
 
-def _missing(root: Path, file: str) -> BrokenFile:
+def _report_missing(root: Path, file: str) -> BrokenFile:
     return BrokenFile(Path(file).stem, str(root / file), None, "is not there; `pipelines` of rivermeet.toml names it")
 
 

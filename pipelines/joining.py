@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Required, TypedDict, get_args
 
-from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import list_choices
 from rivermeet.pipelines.expressions import quote
 from rivermeet.pipelines.joins import (
@@ -41,6 +40,7 @@ from rivermeet.pipelines.joins import (
     TableTableJoin,
     ValueExpr,
 )
+from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.window import JoinWindow, TimeWindows, duration_ms
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class GlobalOptions(TypedDict, total=False):
 
 def stream_stream(left: Stream, how: How, right: Stream, name: str, options: StreamStreamOptions) -> StreamStreamJoin:
     """A stream with a stream."""
-    check_options(StreamStreamOptions, left, right, name, options)
+    validate_options(StreamStreamOptions, left, right, name, options)
     window, semantics = options.get("window"), options.get("semantics", "3.1")
     eager, optimized = options.get("eager", False), options.get("optimized", False)
     if not isinstance(window, JoinWindow):
@@ -232,15 +232,15 @@ def stream_stream(left: Stream, how: How, right: Stream, name: str, options: Str
         raise left.refuse(name, f"eager and optimized are variants of 'kafka-4', and semantics is {semantics!r}")
     if optimized and (how != "inner" or left is not right):
         raise left.refuse(name, "optimized is the inner self-join's operator; join the stream with itself")
-    check_copartitioned(left, right, name)
+    validate_copartitioned(left, right, name)
     common = common_fields(StreamStreamJoin, left, how, right, name, options)
     return StreamStreamJoin(window=window, eager=eager, optimized=optimized, **common)
 
 
 def stream_table(left: Stream, how: How, right: Table, name: str, options: StreamTableOptions) -> StreamTableJoin:
     """A stream with a table of its key."""
-    check_options(StreamTableOptions, left, right, name, options)
-    check_copartitioned(left, right, name)
+    validate_options(StreamTableOptions, left, right, name, options)
+    validate_copartitioned(left, right, name)
     grace, semantics = options.get("grace"), options.get("semantics", "3.1")
     waits = None if grace is None else duration_ms(grace)
     if waits is not None and (right.history is None or not 0 <= waits <= right.history):
@@ -251,7 +251,7 @@ def stream_table(left: Stream, how: How, right: Table, name: str, options: Strea
         )
     if semantics == "0.10.0" and how == "inner":
         raise left.refuse(name, "profile '0.10.0' has no inner stream-table join; choose left_join or a later profile")
-    check_versioned(left, name, semantics, right)
+    validate_versioned(left, name, semantics, right)
     mapper = options.get("key") or {column: quote(column) for column in right.key}
     common = common_fields(StreamTableJoin, left, how, right, name, options)
     return StreamTableJoin(key=mapper, grace=waits, **common)
@@ -283,7 +283,7 @@ def stream_global(
     left: Stream, how: How, right: GlobalTable, name: str, options: StreamGlobalOptions
 ) -> StreamGlobalJoin:
     """A stream with a global table or view."""
-    check_options(StreamGlobalOptions, left, right, name, options)
+    validate_options(StreamGlobalOptions, left, right, name, options)
     bootstrap = options.get("bootstrap", "epoch")
     if bootstrap not in get_args(Bootstrap):
         raise left.refuse(name, f"bootstrap={bootstrap!r} is not one of {list_choices(get_args(Bootstrap))}")
@@ -296,7 +296,7 @@ def stream_global(
 
 def table_table(left: Table, how: How, right: Table, name: str, options: TableTableOptions) -> TableTableJoin:
     """A table with a table of its key, or a windowed table with a windowed one."""
-    check_options(TableTableOptions, left, right, name, options)
+    validate_options(TableTableOptions, left, right, name, options)
     given = options.get("window_map")
     shift = None if given is None else duration_ms(given)
     ours, theirs = (getattr(table, "windows", None) for table in (left, right))
@@ -306,10 +306,10 @@ def table_table(left: Table, how: How, right: Table, name: str, options: TableTa
         raise left.refuse(
             name, f"'{left.name}' has windows {ours}, '{right.name}' {theirs}: they have no windows in common"
         )
-    check_copartitioned(left, right, name)
-    check_versioned(left, name, options.get("semantics", "3.1"), left, right)
+    validate_copartitioned(left, right, name)
+    validate_versioned(left, name, options.get("semantics", "3.1"), left, right)
     common = common_fields(TableTableJoin, left, how, right, name, options)
-    return TableTableJoin(window_map=shift, **_cached(left, name, options), **common)
+    return TableTableJoin(window_map=shift, **_cache_options(left, name, options), **common)
 
 
 def foreign_key(
@@ -321,16 +321,16 @@ def foreign_key(
     pointing: Mapping[str, str] | None = None,
 ) -> ForeignKeyJoin:
     """A table with the table that its rows refer to; ``pointing`` replaces its ``foreign_key``."""
-    check_options(ForeignKeyOptions, left, right, name, options)
+    validate_options(ForeignKeyOptions, left, right, name, options)
     if how == "outer":
         raise left.refuse(name, "a foreign-key join has no outer form; choose join or left_join")
     extractor = pointing or key_expressions(left, right, name, "foreign_key", options.get("foreign_key"))
-    check_versioned(left, name, options.get("semantics", "3.1"), left, right)
+    validate_versioned(left, name, options.get("semantics", "3.1"), left, right)
     common = common_fields(ForeignKeyJoin, left, how, right, name, options)
-    return ForeignKeyJoin(foreign_key=extractor, **_cached(left, name, options), **common)
+    return ForeignKeyJoin(foreign_key=extractor, **_cache_options(left, name, options), **common)
 
 
-def windowed_table(
+def join_windowed_table(
     left: WindowedTable, how: How, right: Table, name: str, options: ForeignKeyOptions
 ) -> ForeignKeyJoin:
     """A windowed table with a table, by default on its key without the window."""
@@ -356,7 +356,7 @@ def table_windowed(
             "windows that no row picks. Choose left_join with window_start",
         )
     picked = window_of(left, right, name, options)
-    check_options(TableWindowedOptions, left, right, name, options)
+    validate_options(TableWindowedOptions, left, right, name, options)
     others: Any = {option: given for option, given in options.items() if option != "window_start"}
     return foreign_key(left, how, right, name, others, picked)
 
@@ -370,7 +370,7 @@ def one_to_many(one: Table, many: Table, name: str, options: OneToManyOptions) -
             f"the result is keyed by both keys, and '{one.name}' and '{many.name}' both have {list_choices(both)}; "
             "rename the key columns of one of them",
         )
-    check_options(OneToManyOptions, one, many, name, options)
+    validate_options(OneToManyOptions, one, many, name, options)
     extractor = key_expressions(many, one, name, "foreign_key", options.get("foreign_key"))
     common = common_fields(OneToManyJoin, one, "inner", many, name, options)
     return OneToManyJoin(foreign_key=extractor, cache=_cache(one, name, options.get("cache")), **common)
@@ -382,12 +382,12 @@ def global_global(
     """A global table or view with another one."""
     if how == "outer":
         raise left.refuse(name, "global tables have no outer join: nothing would find a right row that stands alone")
-    check_options(GlobalOptions, left, right, name, options)
+    validate_options(GlobalOptions, left, right, name, options)
     common = common_fields(GlobalGlobalJoin, left, how, right, name, options)
     return GlobalGlobalJoin(key=key_expressions(left, right, name, "key", options.get("key")), **common)
 
 
-def check_options(known: type, left: Node, right: Node, name: str, options: Mapping[str, Any]) -> None:
+def validate_options(known: type, left: Node, right: Node, name: str, options: Mapping[str, Any]) -> None:
     """Refuse an option that the join does not have."""
     if unknown := _unknown(known, options):
         raise left.refuse(
@@ -412,7 +412,7 @@ def common_fields(
         )
     if idle is not None and idle < 0:
         raise left.refuse(name, f"max_task_idle_ms is {idle}; give 0 or more, or None to wait for ever")
-    check_one_pipeline(left, right, name)
+    validate_one_pipeline(left, right, name)
     select = options.get("select")
     if select is None:
         both = sorted(set(left.value) & set(right.value))
@@ -423,12 +423,12 @@ def common_fields(
                 "give select={output column: expression over left.* and right.*}",
             )
         select = {c: f"left.{quote(c)}" for c in left.value} | {c: f"right.{quote(c)}" for c in right.value}
-    left.check_columns(name, select, *([right.key] if family.keyed_by_both else []))
+    left.validate_columns(name, select, *([right.key] if family.keyed_by_both else []))
     sides = {"left": left, "how": how, "right": right}
     return {**sides, "select": select, "semantics": semantics, "max_task_idle_ms": idle}
 
 
-def _cached(node: Node, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _cache_options(node: Node, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {"cache": _cache(node, name, options.get("cache")), "materialized": options.get("materialized", False)}
 
 
@@ -443,7 +443,7 @@ def kind_of(node: Node) -> str:
     return node.kind.replace("_", " ")
 
 
-def check_one_pipeline(left: Node, right: Node, name: str) -> None:
+def validate_one_pipeline(left: Node, right: Node, name: str) -> None:
     """Refuse nodes of two pipelines."""
     if left.pipeline is not right.pipeline:
         raise left.refuse(
@@ -451,7 +451,7 @@ def check_one_pipeline(left: Node, right: Node, name: str) -> None:
         )
 
 
-def check_copartitioned(left: Node, right: Node, name: str) -> None:
+def validate_copartitioned(left: Node, right: Node, name: str) -> None:
     """Refuse inputs with different keys or numbers of partitions."""
     if left.partitions != right.partitions or dict(left.key) != dict(right.key):
         raise left.refuse(
@@ -464,10 +464,10 @@ def check_copartitioned(left: Node, right: Node, name: str) -> None:
 
 def partitions_of(node: Node) -> str:
     """How many partitions a node has, in words."""
-    return counted(node.partitions, "partition") if node.partitions else "the partitions of its topic"
+    return pluralize(node.partitions, "partition") if node.partitions else "the partitions of its topic"
 
 
-def check_versioned(left: Node, name: str, semantics: str, *tables: Table) -> None:
+def validate_versioned(left: Node, name: str, semantics: str, *tables: Table) -> None:
     """Refuse versioned tables in profiles without them."""
     old = [t.name for t in tables if t.history is not None]
     if old and semantics in ("0.10.0", "0.10.2"):

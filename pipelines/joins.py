@@ -125,7 +125,7 @@ class Operation:
         """Whether the operator keeps hashes of a side's values from epoch to epoch, which change with their types."""
         return False
 
-    def lacking(self, profile: str) -> str | None:
+    def find_lacking(self, profile: str) -> str | None:
         """A variant that this profile lacks although it offers the family, if this operation is one."""
         return None
 
@@ -294,7 +294,7 @@ class StreamTableJoin(Join):
         """A versioned table is looked up as of the record's time."""
         return side == "right" and self.right.history is not None
 
-    def lacking(self, profile: str) -> str | None:
+    def find_lacking(self, profile: str) -> str | None:
         """The first release had no inner join."""
         return "inner stream-table join" if profile == "0.10.0" and self.how == "inner" else None
 

@@ -149,7 +149,7 @@ class Node:
         """
         return self.pipeline.add_shadow(shadow(self, topic, group, value, key))
 
-    def check_columns(self, name: str, columns: Mapping[str, Any], *keys: Mapping[str, str]) -> None:
+    def validate_columns(self, name: str, columns: Mapping[str, Any], *keys: Mapping[str, str]) -> None:
         """Refuse a value for ``name`` without columns, or with a column name that is already used."""
         taken = [*self.key, *(column for key in keys for column in key)]
         clash = [c for c in columns if c in taken or c in RESERVED]
@@ -166,16 +166,18 @@ class Node:
         """The error for a node ``name`` that cannot be derived from this one."""
         return DeclarationError(self.pipeline.name, name, problem)
 
-    def _made(self, kind: type[_N], name: str, spec: Operation, value: Iterable[str], **fields: Any) -> _N:
+    def _make(self, kind: type[_N], name: str, operation: Operation, value: Iterable[str], **fields: Any) -> _N:
         """A node computed from this one, with its key and partitions unless ``fields`` say otherwise."""
         fields = {"key": self.key, "partitions": self.partitions} | fields
-        return self.pipeline.add(kind(pipeline=self.pipeline, name=name, value=tuple(value), origin=spec, **fields))
+        return self.pipeline.add(
+            kind(pipeline=self.pipeline, name=name, value=tuple(value), origin=operation, **fields)
+        )
 
-    def _filtered(self, where: str, name: str, **fields: Any) -> Self:
-        return self._made(type(self), name, Filter(input=self, where=where), self.value, **fields)
+    def _filter(self, where: str, name: str, **fields: Any) -> Self:
+        return self._make(type(self), name, Filter(input=self, where=where), self.value, **fields)
 
-    def _mapped(self, select: Mapping[str, ValueExpr], name: str, **fields: Any) -> Self:
-        self.check_columns(name, select)
+    def _map(self, select: Mapping[str, ValueExpr], name: str, **fields: Any) -> Self:
+        self.validate_columns(name, select)
         functions = [column for column, e in select.items() if not isinstance(e, str)]
         if functions:
             raise self.refuse(
@@ -183,7 +185,7 @@ class Node:
                 f"select gives {list_choices(functions)} as no SQL text; "
                 "map_values takes SQL over key and value columns",
             )
-        return self._made(type(self), name, MapValues(input=self, select=select), select, **fields)
+        return self._make(type(self), name, MapValues(input=self, select=select), select, **fields)
 
     def _key_types(self, name: str, key: Mapping[str, Expr], value: Iterable[str]) -> dict[str, str]:
         """Column to type of a declared key, refused if a name is already used."""
@@ -251,7 +253,7 @@ class Stream(Node):
         >>> departures.join(airlines, "named", key="carrier", select={"airline": "right.name"}).join_spec.key
         {'carrier': 'carrier'}
         """
-        return self._joined("inner", other, name, options)
+        return self._join("inner", other, name, options)
 
     @overload
     def left_join(
@@ -288,7 +290,7 @@ class Stream(Node):
         >>> on_time.join_spec.how
         'left'
         """
-        return self._joined("left", other, name, options)
+        return self._join("left", other, name, options)
 
     def outer_join(
         self, other: Stream, name: str | None = None, **options: Unpack[joining.StreamStreamOptions]
@@ -310,9 +312,9 @@ class Stream(Node):
         ...     arrivals, "seen", window=JoinWindow("1h", "1d"), select={"gate": "right.gate"}).join_spec.window.grace
         0
         """
-        return self._joined("outer", other, name, options)
+        return self._join("outer", other, name, options)
 
-    def _joined(self, how: How, other: Node, name: str | None, options: Any) -> Stream:
+    def _join(self, how: How, other: Node, name: str | None, options: Any) -> Stream:
         name = name or f"{self.name}_{other.name}"
         if isinstance(other, Stream):
             spec: Join = joining.stream_stream(self, how, other, name, options)
@@ -330,7 +332,7 @@ class Stream(Node):
             spec = joining.stream_table(self, how, other, name, options)
         else:
             raise self.refuse(name, f"a stream joins a stream, table or global table, and '{other.name}' is none")
-        return self._made(Stream, name, spec, spec.select)
+        return self._make(Stream, name, spec, spec.select)
 
     def filter(self, where: str, name: str) -> Stream:
         """Only records for which the SQL over key and value columns is true.
@@ -340,7 +342,7 @@ class Stream(Node):
         >>> departures.filter("delay > 15", "late").value
         ('carrier', 'delay', 'hour')
         """
-        return self._filtered(where, name)
+        return self._filter(where, name)
 
     def map_values(self, select: Mapping[str, ValueExpr], name: str) -> Stream:
         """Another value: output column to SQL over key and value columns. A null value stays null.
@@ -350,7 +352,7 @@ class Stream(Node):
         >>> departures.map_values({"hours": "delay / 60"}, "in_hours").value
         ('hours',)
         """
-        return self._mapped(select, name)
+        return self._map(select, name)
 
     def select_key(self, key: Mapping[str, Expr], name: str, partitions: int | None = None) -> Stream:
         """Another key, and the records repartitioned by it.
@@ -372,7 +374,7 @@ class Stream(Node):
         kinds = self._key_types(name, key, self.value)
         count = self._partitions(name, partitions)
         spec = SelectKey(input=self, key=key, partitions=count)
-        return self._made(Stream, name, spec, self.value, key=kinds, partitions=count)
+        return self._make(Stream, name, spec, self.value, key=kinds, partitions=count)
 
     def merge(self, other: Stream, name: str) -> Stream:
         """The records of both streams, which have the same columns and partitions.
@@ -389,7 +391,7 @@ class Stream(Node):
                 f"a stream merges with a stream, and '{other.name}' is a {joining.kind_of(other)}; "
                 "read it with to_stream()",
             )
-        joining.check_one_pipeline(self, other, name)
+        joining.validate_one_pipeline(self, other, name)
         if dict(self.key) != dict(other.key) or self.value != other.value or self.partitions != other.partitions:
             raise self.refuse(
                 name,
@@ -398,7 +400,7 @@ class Stream(Node):
                 f"'{other.name}' has key {dict(other.key)}, value {list_choices(other.value)}, {other.partitions}: "
                 "make them equal with map_values() and select_key()",
             )
-        return self._made(Stream, name, Merge(left=self, right=other), self.value)
+        return self._make(Stream, name, Merge(left=self, right=other), self.value)
 
     def to_table(self, name: str, history: str | int | None = None, fold: str | None = None) -> Table:
         """The stream read as the changelog of a table.
@@ -418,7 +420,7 @@ class Stream(Node):
         3600000
         """
         kept = self.history_ms(name, history)
-        return self._made(Table, name, ToTable(input=self), self.value, history=kept, fold=fold)
+        return self._make(Table, name, ToTable(input=self), self.value, history=kept, fold=fold)
 
     def group_by_key(self) -> GroupedStream:
         """Records by their key, to be windowed and aggregated.
@@ -477,7 +479,7 @@ class Table(Node):
         >>> flights.join(planes, "flown_by", foreign_key="tail", select={"seats": "right.seats"}).join_spec.foreign_key
         {'tail_number': 'tail'}
         """
-        return self._joined("inner", other, name, options)
+        return self._join("inner", other, name, options)
 
     @overload
     def left_join(
@@ -508,7 +510,7 @@ class Table(Node):
         >>> flights.left_join(planes, "seats", foreign_key="tail", select={"seats": "right.seats"}, cache="epoch").value
         ('seats',)
         """
-        return self._joined("left", other, name, options)
+        return self._join("left", other, name, options)
 
     def outer_join(self, other: Table, name: str | None = None, **options: Unpack[joining.TableTableOptions]) -> Table:
         """Join on the key that keeps rows of both sides; refused for foreign keys.
@@ -527,7 +529,7 @@ class Table(Node):
         >>> flights.outer_join(planes_by_flight, "either").join_spec.how
         'outer'
         """
-        return self._joined("outer", other, name, options)
+        return self._join("outer", other, name, options)
 
     def one_to_many_join(
         self, many: Table, name: str | None = None, **options: Unpack[joining.OneToManyOptions]
@@ -557,9 +559,9 @@ class Table(Node):
             )
         spec = joining.one_to_many(self, many, name, options)
         key = {**self.key, **many.key}
-        return self._made(Table, name, spec, spec.select, key=key, fold=options.get("fold"))
+        return self._make(Table, name, spec, spec.select, key=key, fold=options.get("fold"))
 
-    def _joined(self, how: How, other: Node, name: str | None, options: Any) -> Table:
+    def _join(self, how: How, other: Node, name: str | None, options: Any) -> Table:
         name = name or f"{self.name}_{other.name}"
         if not isinstance(other, Table):
             why = (
@@ -573,7 +575,7 @@ class Table(Node):
                 "start from the stream, or declare it with table()",
             )
         if isinstance(self, WindowedTable) and not isinstance(other, WindowedTable):
-            spec: Join = joining.windowed_table(self, how, other, name, options)
+            spec: Join = joining.join_windowed_table(self, how, other, name, options)
         elif isinstance(other, WindowedTable) and not isinstance(self, WindowedTable):
             spec = joining.table_windowed(self, how, other, name, options)
         elif options.get("foreign_key") is not None:
@@ -582,8 +584,8 @@ class Table(Node):
             spec = joining.table_table(self, how, other, name, options)
         fold = options.get("fold")
         if isinstance(self, WindowedTable):
-            return self._made(WindowedTable, name, spec, spec.select, windows=self.windows, fold=fold)
-        return self._made(Table, name, spec, spec.select, fold=fold)
+            return self._make(WindowedTable, name, spec, spec.select, windows=self.windows, fold=fold)
+        return self._make(Table, name, spec, spec.select, fold=fold)
 
     def filter(self, where: str, name: str, fold: str | None = None) -> Self:
         """Only rows for which the SQL over key and value columns is true; ``fold`` as in `Node`.
@@ -593,7 +595,7 @@ class Table(Node):
         >>> planes.filter("seats > 100", "large").kind
         'table'
         """
-        return self._filtered(where, name, fold=fold, **self._kept())
+        return self._filter(where, name, fold=fold, **self._keep_fields())
 
     def map_values(self, select: Mapping[str, ValueExpr], name: str, fold: str | None = None) -> Self:
         """Another value: output column to SQL over key and value columns; ``fold`` as in `Node`.
@@ -603,9 +605,9 @@ class Table(Node):
         >>> planes.map_values({"rows": "seats / 6"}, "seat_rows").value
         ('rows',)
         """
-        return self._mapped(select, name, fold=fold, **self._kept())
+        return self._map(select, name, fold=fold, **self._keep_fields())
 
-    def _kept(self) -> dict[str, Any]:
+    def _keep_fields(self) -> dict[str, Any]:
         """The fields that a table of the same rows keeps."""
         # Without the history a join would treat a record that is older than its row as the row's update (KIP-914).
         return {"history": self.history}
@@ -618,7 +620,7 @@ class Table(Node):
         >>> planes.to_stream("changes_of_planes").kind
         'stream'
         """
-        return self._made(Stream, name, ToStream(input=self), self.value)
+        return self._make(Stream, name, ToStream(input=self), self.value)
 
     def group_by(self, key: Mapping[str, Expr]) -> GroupedTable:
         """Rows by another key, ``expr(sql, TYPE)`` per column, to be aggregated.
@@ -644,7 +646,7 @@ class WindowedTable(Table):
 
     kind = "windowed_table"
 
-    def _kept(self) -> dict[str, Any]:
+    def _keep_fields(self) -> dict[str, Any]:
         return {"windows": self.windows}
 
 
@@ -670,7 +672,7 @@ class GlobalTable(Node):
         >>> airlines.join(countries, "placed", key="country", select={"continent": "right.continent"}).is_stored
         False
         """
-        return self._joined("inner", other, name, options)
+        return self._join("inner", other, name, options)
 
     def left_join(
         self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.GlobalOptions]
@@ -682,7 +684,7 @@ class GlobalTable(Node):
         >>> airlines.left_join(countries, "where", key="country", select={"continent": "right.continent"}).value
         ('continent',)
         """
-        return self._joined("left", other, name, options)
+        return self._join("left", other, name, options)
 
     def outer_join(
         self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.GlobalOptions]
@@ -695,9 +697,9 @@ class GlobalTable(Node):
         Traceback (most recent call last):
         rivermeet.pipelines.errors.DeclarationError: pipeline 'air', node 'all': global tables have no outer join: …
         """
-        return self._joined("outer", other, name, options)
+        return self._join("outer", other, name, options)
 
-    def _joined(self, how: How, other: Node, name: str | None, options: Any) -> GlobalView:
+    def _join(self, how: How, other: Node, name: str | None, options: Any) -> GlobalView:
         name = name or f"{self.name}_{other.name}"
         if not isinstance(other, GlobalTable):
             raise self.refuse(
@@ -706,7 +708,7 @@ class GlobalTable(Node):
                 f"table's update never triggers; start from '{other.name}'",
             )
         spec = joining.global_global(self, how, other, name, options)
-        return self._made(GlobalView, name, spec, spec.select)
+        return self._make(GlobalView, name, spec, spec.select)
 
 
 class GlobalView(GlobalTable):
@@ -755,10 +757,10 @@ class GroupedTable:
         """
         table = self.table
         kinds = table._key_types(name, self.key, aggregations)
-        table.check_columns(name, aggregations)
+        table.validate_columns(name, aggregations)
         count = table._partitions(name, partitions)
         spec = TableAggregate(input=table, key=self.key, aggregations=aggregations, partitions=count)
-        return table._made(Table, name, spec, aggregations, key=kinds, partitions=count, fold=fold)
+        return table._make(Table, name, spec, aggregations, key=kinds, partitions=count, fold=fold)
 
 
 @dataclass(frozen=True)
@@ -795,13 +797,13 @@ class WindowedStream:
         ('flights', 'delay')
         """
         stream = self.stream
-        stream.check_columns(name, aggregations)
+        stream.validate_columns(name, aggregations)
         clash = [column for column in WINDOW_KEY if column in stream.key or column in aggregations]
         if clash:
             raise stream.refuse(name, f"{list_choices(clash)} is what the windows are called; rename the column")
         spec = WindowedAggregate(input=stream, windows=self.windows, aggregations=aggregations)
         key = {**stream.key, **WINDOW_KEY}
-        return stream._made(WindowedTable, name, spec, aggregations, key=key, windows=self.windows, fold=fold)
+        return stream._make(WindowedTable, name, spec, aggregations, key=key, windows=self.windows, fold=fold)
 
 
 __all__ = [

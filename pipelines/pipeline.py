@@ -209,7 +209,7 @@ class Pipeline:
         >>> clicks.key, clicks.value
         ({'visitor': 'STRING'}, ('page',))
         """
-        return self._declared(Stream, name, reads, partitions, options)
+        return self._declare(Stream, name, reads, partitions, options)
 
     def table(
         self,
@@ -234,7 +234,7 @@ class Pipeline:
         >>> air.table("fares", fares, key=["route"], timestamp="at", time_zone="Europe/Paris", history="7d").history
         604800000
         """
-        table = self._declared(Table, name, reads, partitions, options, add=False)
+        table = self._declare(Table, name, reads, partitions, options, add=False)
         return self.add(replace(table, history=table.history_ms(name, history)))
 
     def global_table(self, name: str, reads: Reads, **options: Unpack[SourceOptions]) -> GlobalTable:
@@ -246,7 +246,7 @@ class Pipeline:
         >>> air.global_table("ports", ports, key=["code"], timestamp="at").partitions
         1
         """
-        return self._declared(GlobalTable, name, reads, 1, options)
+        return self._declare(GlobalTable, name, reads, 1, options)
 
     def add(self, node: _N) -> _N:
         """Add a node that was declared on another one."""
@@ -355,7 +355,7 @@ class Pipeline:
         """The rules that were declared about a node."""
         return self._checks.get(node.name, ())
 
-    def _declared(
+    def _declare(
         self,
         kind: type[_N],
         name: str,
@@ -388,7 +388,7 @@ class Pipeline:
             raise DeclarationError(
                 self.name,
                 name,
-                f"key {list_choices(source.key)} is not the key of {reads.named} ({list_choices(reads.key_columns)}), "
+                f"key {list_choices(source.key)} is not the key of {reads.label} ({list_choices(reads.key_columns)}), "
                 "so that equal keys may lie in several of its partitions; give partitions=N to rehash them",
             )
 

@@ -42,7 +42,7 @@ def explain_refusal(join: Join, profile: str) -> str | None:
     """Why a profile does not offer the join, or None."""
     if profile not in join.profiles:
         return f"profile {profile!r} has no {join.family} join; it is offered by {', '.join(join.profiles)}"
-    if (lacking := join.lacking(profile)) is not None:
+    if (lacking := join.find_lacking(profile)) is not None:
         return f"profile {profile!r} has no {lacking}"
     if profile in ("0.10.0", "0.10.2") and _is_versioned(join):
         return f"profile {profile!r} has no versioned tables"

@@ -30,11 +30,11 @@ def rewrite(pipeline: Pipeline, change: Change) -> Pipeline:
     return made
 
 
-def _with_inputs(origin: Any, made: Pipeline) -> Any:
+def _with_inputs(origin: Any, pipeline: Pipeline) -> Any:
     """An unchanged source, or an operation on the nodes of the new pipeline with the names of its inputs."""
     assert is_dataclass(origin) and not isinstance(origin, type)
     inputs = {f.name: value for f in fields(origin) if isinstance(value := getattr(origin, f.name), Node)}
-    return replace(origin, **{name: made.node(node.name) for name, node in inputs.items()})
+    return replace(origin, **{name: pipeline.node(node.name) for name, node in inputs.items()})
 
 
 def in_one_partition(node: Node) -> Node:

@@ -60,7 +60,7 @@ class Files(Reads):
         refuse_alike(self.schema, f"the schema of files '{self.pattern}'")
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """The pattern."""
         return f"files '{self.pattern}'"
 
@@ -136,26 +136,26 @@ class Source:
     @property
     def files(self) -> Files:
         """The files that are read; TypeError for another kind."""
-        return self._declared(Files, "files")
+        return self._reads_as(Files, "files")
 
     @property
     def topic(self) -> Kafka:
         """The topic that is read; TypeError for another kind."""
-        return self._declared(Kafka, "topic")
+        return self._reads_as(Kafka, "topic")
 
     @property
     def delta(self) -> DeltaTable:
         """The Delta table that is read; TypeError for another kind."""
-        return self._declared(DeltaTable, "Delta table")
+        return self._reads_as(DeltaTable, "Delta table")
 
     @property
     def postgres(self) -> Postgres:
         """The table of PostgreSQL that is read."""
-        return self._declared(Postgres, "table of PostgreSQL")
+        return self._reads_as(Postgres, "table of PostgreSQL")
 
-    def _declared(self, kind: type[_Reads], what: str) -> _Reads:
+    def _reads_as(self, kind: type[_Reads], what: str) -> _Reads:
         if not isinstance(self.reads, kind):
-            raise TypeError(f"a source of {self.reads.named} reads no {what}")
+            raise TypeError(f"a source of {self.reads.label} reads no {what}")
         return self.reads
 
 

@@ -104,12 +104,12 @@ class _Reader:
             self._expect(">")
         elif word == "STRUCT":
             self._expect("<")
-            while not self._took(">"):
+            while not self._take(">"):
                 self._field()
                 if self.peek() != ">":
                     self._expect(",")
         elif word in _NUMBERED:
-            if self._took("("):
+            if self._take("("):
                 while self.peek().isdigit() or self.peek() == ",":
                     self._at += 1
                 self._expect(")")
@@ -124,7 +124,7 @@ class _Reader:
         if not (name.startswith("`") or name.isidentifier() or name.replace("_", "a").isalnum()):
             raise self.error()
         self._at += 1
-        self._took(":")
+        self._take(":")
         self.kind()
         if self.peek().upper() == "NOT":
             self._at += 1
@@ -143,11 +143,11 @@ class _Reader:
         self._at += 1
         return word
 
-    def _took(self, token: str) -> bool:
+    def _take(self, token: str) -> bool:
         found = self.peek().upper() == token
         self._at += found
         return found
 
     def _expect(self, token: str) -> None:
-        if not self._took(token):
+        if not self._take(token):
             raise self.error()

@@ -109,12 +109,12 @@ def unflatten(table: DataFrame, key: StructType, value: StructType, own: StructT
     """
     kinds = {field.name: field.dataType for field in (own or table.schema).fields}
 
-    def packed(struct: StructType) -> Column:
+    def pack(struct: StructType) -> Column:
         return F.struct(*(_as(kinds.get(field.name), field).alias(field.name) for field in struct.fields))
 
     return table.select(
-        packed(key).alias("key"),
-        packed(value).alias("value"),
+        pack(key).alias("key"),
+        pack(value).alias("value"),
         F.col("_timestamp").alias("timestamp"),
         F.col("_partition").alias("partition"),
         F.col("_offset").alias("offset"),

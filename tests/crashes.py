@@ -35,7 +35,7 @@ def crashing_at(point: str) -> Iterator[None]:
             raise CrashError(point)
 
     with pytest.MonkeyPatch.context() as patched, pytest.raises(CrashError):
-        patched.setattr(crash, "reached", reached)
+        patched.setattr(crash, "crash_at", reached)
         yield
 
 

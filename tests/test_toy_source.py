@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.cli.sources import accepted, retried
+from rivermeet.assets.cli.sources import retry_letters, run_accepting_loss
 from rivermeet.assets.defs.keys import changelog_key
-from rivermeet.assets.defs.source_checks import judged, source_checks
+from rivermeet.assets.defs.source_checks import judge_source, source_checks
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.assets.why.changelogs import Changelog
@@ -74,7 +74,7 @@ def test_it_is_planned_read_judged_and_shown(home: Home) -> None:
     assert [(row.key.name, row.value.n) for row in rows.where("value IS NOT NULL").collect()] == [("b", 7)]
     (letter,) = read(home.project.sessions.open(), context.paths(node).dead_letter).collect()
     assert (letter.line, letter.reason) == (3, "column 'n': 'many' is not INT")
-    assert retried(home.project, node) == "texts: no dead letters to retry", "it cannot read them again"
+    assert retry_letters(home.project, node) == "texts: no dead letters to retry", "it cannot read them again"
 
     event = home.instance.get_latest_materialization_event(changelog_key(node))
     assert event is not None and event.asset_materialization is not None
@@ -88,7 +88,7 @@ def test_it_is_planned_read_judged_and_shown(home: Home) -> None:
         ["texts", "table", "1", "2", "1", "1"]
     ], status
     assert {spec.name for one in source_checks(home.pipeline) for spec in one.check_specs} == {"feed_is_fresh"}
-    check = judged(home.project, node)
+    check = judge_source(home.project, node)
     assert (check.passed, check.description) == (False, "1 texts behind.")
     assert (
         "<caption>Feed, as its newest epoch has read it"
@@ -114,7 +114,7 @@ def test_it_is_refused_and_goes_on_without_what_is_lost(home: Home) -> None:
     refusal = f"source 'news.texts': texts {last - 1} to {last - 1} are gone; accept-loss goes on"
     assert refusal in "\n".join(home.said)
     assert f"texts: {refusal}" not in status_table(home.project, home.pipeline), "it is not asked for what it refuses"
-    assert accepted(home.project, home.pipeline.node("texts")) == (
+    assert run_accepting_loss(home.project, home.pipeline.node("texts")) == (
         f"texts: 1 record read of texts {last} to {last} of a feed; lost: texts {last - 1} to {last - 1}"
     )
 

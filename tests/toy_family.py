@@ -22,12 +22,12 @@ from rivermeet.expectations.invariant import Invariant
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.records import Record, Row, no_row, places
-from rivermeet.joins.why.evidence import Found, Key, Reason, named
+from rivermeet.joins.why.evidence import Found, Key, Reason, show_key
 from rivermeet.joins.why.families import Met
 from rivermeet.joins.why.replay import Replay
 from rivermeet.joins.why.words import by_rule
 from rivermeet.pipelines import Files, Node, Operation, Pipeline, Stream
-from rivermeet.pipelines.family import GROUP, Family, known_families, register
+from rivermeet.pipelines.family import GROUP, Family, load_families, register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ def of_absence(operation: Tagged, key: Key, replayed: Replay) -> list[Reason]:
     """Why no record of a key is tagged: neither side has one, or it has no value."""
     found = [by_rule(replayed, one) for side in operation.inputs for one in replayed.of_key(side, key)]
     return found or [
-        Reason(f"no-{side}", f"nothing to tag: '{node.name}' has no record of {named(key)}", asked=(side, key))
+        Reason(f"no-{side}", f"nothing to tag: '{node.name}' has no record of {show_key(key)}", asked=(side, key))
         for side, node in operation.inputs.items()
     ]
 
@@ -147,7 +147,7 @@ def registered(family: Family = FAMILY) -> Iterator[None]:
     try:
         yield
     finally:
-        known_families.cache_clear()
+        load_families.cache_clear()
 
 
 @contextmanager
@@ -159,11 +159,11 @@ def installed(folder: Path, name: str = Tagged.family) -> Iterator[None]:
     (facts / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {HERE}:FAMILY\n")
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(folder)
-        known_families.cache_clear()
+        load_families.cache_clear()
         try:
             yield
         finally:
-            known_families.cache_clear()
+            load_families.cache_clear()
 
 
 def declared() -> Pipeline:

@@ -42,7 +42,7 @@ class Feed(Reads):
         return {"name": "STRING", "n": "INT"}
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         return f"feed '{self.folder}'"
 
     def options(self, options: Mapping[str, Any], is_table: bool) -> Mapping[str, Any]:
@@ -66,7 +66,7 @@ class FeedRange(SourceRange):
         return max(self.last - self.first + 1, 0)
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         return f"texts {self.first} to {self.last} of a feed"
 
     @property
@@ -81,7 +81,7 @@ class FeedRange(SourceRange):
         return f"text {line} of feed '{file}'"
 
     def among(self, epoch: int) -> Origin:
-        return Origin(None, None, f"one of {self.described}")
+        return Origin(None, None, f"one of {self.description}")
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,12 @@ class FeedStep(SourceStep[FeedRange]):
         found = shared.keep(self.records_of(as_declared(raw, self.source.reads.schema)))
         return self.finish(plan, SourceFrames(found))
 
-    def standing(self) -> Standing:
+    def find_standing(self) -> Standing:
         behind = len([number for number in self.numbers() if number > self.read()])
         return Standing(behind, [f"feed '{self.folder}': read up to text {self.read()}"])
 
     def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
-        behind = self.standing().behind or 0
+        behind = self.find_standing().behind or 0
         return Fresh(not behind, f"{behind} texts behind.", {"lag_texts": behind})
 
     def report(self) -> ReportTable | None:

@@ -34,7 +34,7 @@ BATCH = 2**18
 PHASES = ("plan", "compute", "audit", "commit", "fold")
 
 
-def measured(workload: Workload, data: Path, settings: Settings, epochs: int | None = None) -> dict[str, Any]:
+def measure(workload: Workload, data: Path, settings: Settings, epochs: int | None = None) -> dict[str, Any]:
     """Run a workload in a fresh folder of the home.
 
     Parameters
@@ -149,7 +149,7 @@ class Epoch:
     outcomes: Mapping[str, Outcome]
     whole: float
 
-    def judged(self, nodes: Iterable[Node]) -> float:
+    def seconds_to_judge(self, nodes: Iterable[Node]) -> float:
         """Seconds from the start until the changelogs of these are judged; folds come later, or are not due."""
         return max(self.outcomes[node.name].ended for node in nodes) - self.start
 
@@ -182,8 +182,8 @@ def _epoch(project: Project, workload: Workload) -> dict[str, Any]:
         "missed": epoch.missed,
         "fold": 0.0,
         "whole": round(epoch.whole, 3),
-        "committed": round(epoch.judged(nodes), 3),
-        "ingest": round(epoch.judged(node for node in nodes if node.source), 3),
+        "committed": round(epoch.seconds_to_judge(nodes), 3),
+        "ingest": round(epoch.seconds_to_judge(node for node in nodes if node.source), 3),
     }
     outcome = epoch.outcomes[workload.result.name]
     if outcome.result is not None and outcome.judgement is not None:

@@ -22,8 +22,8 @@ from rivermeet.assets.cli.errors import one_line_errors
 @one_line_errors
 def bench(workload: str, data: Path, epochs: int | None, cache: bool, partitions: int) -> None:
     """Run WORKLOAD (fk, ss, st) as a pipeline and print its times and its answer as one JSON line."""
-    from rivermeet.assets.bench.run import measured
+    from rivermeet.assets.bench.run import measure
     from rivermeet.infra.settings import Settings
 
     made = WORKLOADS[workload](cache, partitions)
-    click.echo(json.dumps(measured(made, data, Settings.from_env(), epochs)))
+    click.echo(json.dumps(measure(made, data, Settings.from_env(), epochs)))

@@ -9,7 +9,7 @@ import click
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.run import run_what_is_new
 from rivermeet.assets.cli.terminal import echo, project_here
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 
 @click.command()
@@ -58,7 +58,7 @@ def demo(pipeline: str) -> None:
         written = deliver(pipeline, root, step)
         if written:
             deliveries.append(step)
-            echo(f"step {step} of {steps(pipeline)}: {counted(len(written), 'file')} delivered")
+            echo(f"step {step} of {steps(pipeline)}: {pluralize(len(written), 'file')} delivered")
             green = run_what_is_new(project, declared)
             if not green:
                 break

@@ -63,7 +63,7 @@ def diff(
     stands is written. The exit status is 1 where a row would come, go or change.
     """
     from rivermeet.assets.diff.compare import compare
-    from rivermeet.assets.diff.compute import affected_nodes, changed_nodes, computed
+    from rivermeet.assets.diff.compute import compute_changed, find_affected, find_changed
     from rivermeet.assets.diff.options import Options
     from rivermeet.assets.diff.share import samples
     from rivermeet.assets.sql.query import CommittedState
@@ -75,14 +75,14 @@ def diff(
     options = Options(semantics, grace, window)
     wanted = options.apply(declared, selected) if options else declared
     context, own = project.context(declared), project.settings
-    changed = changed_nodes(context, wanted)
+    changed = find_changed(context, wanted)
     if not changed:
         echo(f"{pipeline}: nothing is declared otherwise than when its rows were made")
         return
     stands, differs = project.committed, False
-    affected = affected_nodes(wanted, changed)
+    affected = find_affected(wanted, changed)
     some = {} if share is None else samples(context, affected, share)
-    with computed(context, wanted, changed, some) as scratch:
+    with compute_changed(context, wanted, changed, some) as scratch:
         would_be = CommittedState(scratch.tables, project.quality.table)
         for node in affected:
             sample = some.get(node.name)

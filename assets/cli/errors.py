@@ -39,7 +39,7 @@ def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
             raise click.ClickException(printable(error.message, keep="\n")) from None
         except Exception as error:
             sessions = sys.modules.get("rivermeet.infra.engine.session")
-            why = (sessions.lost_engine(error) if sessions is not None else None) or _of_the_disk(error)
+            why = (sessions.explain_loss(error) if sessions is not None else None) or _of_the_disk(error)
             if why is None:
                 raise
             raise click.ClickException(printable(why, keep="\n")) from error

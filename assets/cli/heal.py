@@ -12,7 +12,7 @@ import click
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.pipelines import limits
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from rivermeet.expectations.results import InvariantResult
@@ -58,12 +58,12 @@ def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_onl
         sys.exit(1)
 
 
-def _broken(result: InvariantResult) -> Iterator[str]:
+def _describe_broken(result: InvariantResult) -> Iterator[str]:
     """What a rule found, with examples; those of the comparison stand by their places."""
     if result.error is not None:
         yield f"{result.invariant.id}: not evaluated: {result.error.splitlines()[0]}"
     elif result.invariant.stage != "verify":
-        yield f"{result.invariant.id}: {counted(result.violations or 0, 'violation')}. {result.invariant.sentence}"
+        yield f"{result.invariant.id}: {pluralize(result.violations or 0, 'violation')}. {result.invariant.sentence}"
         for row in result.sample[: limits.SHOWN_ROWS]:
             yield "  " + ", ".join(f"{column} {value}" for column, value in row.items())
 
@@ -76,7 +76,7 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
     """Recompute PIPELINE, compare its changelogs with the result, and judge all that it has committed."""
     from rivermeet.assets.epoch.verify import record
     from rivermeet.assets.epoch.verify import verify as compare
-    from rivermeet.assets.refused.states import lost
+    from rivermeet.assets.refused.states import find_lost
 
     project = project_here()
     declared = project.pipeline(pipeline)
@@ -92,17 +92,17 @@ def verify(pipeline: str, selected: Sequence[str]) -> None:
         good = good and found.holds
         parts = []
         if found.rows is not None:
-            parts.append(f"{counted(found.rows, 'row')} computed again, {found.differing:,} differing")
+            parts.append(f"{pluralize(found.rows, 'row')} computed again, {found.differing:,} differing")
         if found.table_differs is not None:
-            parts.append(f"table differs from its fold in {counted(found.table_differs, 'row')}")
+            parts.append(f"table differs from its fold in {pluralize(found.table_differs, 'row')}")
         echo(f"  {node.name:<24} epoch {found.epoch}: {'; '.join(parts) or 'nothing to compare'}")
         for row in found.first[: limits.SHOWN_ROWS]:
             place = f"partition {row['partition']}, offset {row['offset']}"
             echo(f"    {place}: committed {row['committed']}, computed again {row['recomputed']}")
         for result in found.broken:
-            for line in _broken(result):
+            for line in _describe_broken(result):
                 echo(f"    {line}")
-        for dropped in lost(project.context(declared), node) if found.differing else ():
+        for dropped in find_lost(project.context(declared), node) if found.differing else ():
             echo(f"    epoch {dropped.held.epoch} was {dropped.summary}: its rows are not in the changelog")
     if not good:
         sys.exit(1)

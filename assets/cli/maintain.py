@@ -9,7 +9,7 @@ import click
 
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 EPOCHS = click.IntRange(1)
 
@@ -46,4 +46,4 @@ def maintain(
     for one in changed:
         files, size = (f"{before:,} -> {after:,}" for before, after in (one.files, one.size))
         echo(f"{one.table:<36} {', '.join(one.did)}: files {files}; bytes {size}")
-    echo(f"{len(changed)} of {counted(len(done), 'table')} changed")
+    echo(f"{len(changed)} of {pluralize(len(done), 'table')} changed")

@@ -14,7 +14,7 @@ from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.assets.project import Project
 from rivermeet.infra.printable import printable
 from rivermeet.pipelines import limits
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from rivermeet.assets.refused.states import HeldState
@@ -45,29 +45,29 @@ def show(pipeline: str, selected: str | None, limit: int) -> None:
     for node in nodes:
         for state in states(project.context(declared), node):
             refused += 1
-            echo(_shown(project, node, state, limit))
+            echo(_describe(project, node, state, limit))
     if not refused:
         echo("no epoch was refused by its audit")
 
 
-def _shown(project: Project, node: Node, state: HeldState, limit: int) -> str:
-    from rivermeet.assets.quality.relations.parts import shown_as
+def _describe(project: Project, node: Node, state: HeldState, limit: int) -> str:
+    from rivermeet.assets.quality.relations.parts import sql_name
     from rivermeet.assets.refused.decisions import sample
 
     held, paths = state.held, project.paths(node)
     lines = [
         f"{node.pipeline.name}.{node.name}, epoch {held.epoch}: {state.summary}",
         f"  refused at {datetime.fromisoformat(held.at):%Y-%m-%d %H:%M:%S} UTC by run {held.run}, "
-        f"incarnation {held.incarnation}, attempt {held.attempt}; {counted(held.rows, 'row')}",
+        f"incarnation {held.incarnation}, attempt {held.attempt}; {pluralize(held.rows, 'row')}",
     ]
     for rule in held.broken:
         query = "\n".join(f"      {line}" for line in rule.sql.splitlines())
-        lines += [f"  {rule.id}: {rule.sentence} {rule.found}", "    to see them:", query]
+        lines += [f"  {rule.id}: {rule.sentence} {rule.finding}", "    to see them:", query]
     rows = [printable(row) for row in sample(paths, held.epoch, limit)]
     lines += [f"    {row if len(row) <= ROW_WIDTH else row[:ROW_WIDTH] + '…'}" for row in rows]
     if held.rows > len(rows):
         lines.append(f"    … {held.rows - len(rows):,} more")
-    lines.append(f"  all rows: SELECT * FROM {shown_as(paths, 'quarantine')} WHERE epoch = {held.epoch}")
+    lines.append(f"  all rows: SELECT * FROM {sql_name(paths, 'quarantine')} WHERE epoch = {held.epoch}")
     if state.state == "held":
         where = f"{node.pipeline.name} --select {node.name} --epoch {held.epoch}"
         lines.append(f"  rivermeet quarantine release {where}: commits them as they are")
@@ -88,7 +88,7 @@ def release(pipeline: str, selected: str, epoch: int) -> None:
     What is accepted are the rows that were refused and the invariants that they broke. Where the plan gives other rows,
     or breaks another invariant, the epoch is held again. The checks still show the violation.
     """
-    _decided(pipeline, selected, epoch, "release")
+    _decide(pipeline, selected, epoch, "release")
 
 
 @quarantine.command()
@@ -102,10 +102,10 @@ def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
 
     Refused where later rows would be wrong without them: for computed tables, and left and outer joins of streams.
     """
-    _decided(pipeline, selected, epoch, "drop", ask=not yes)
+    _decide(pipeline, selected, epoch, "drop", ask=not yes)
 
 
-def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "drop"], ask: bool = False) -> None:
+def _decide(pipeline: str, selected: str, epoch: int, how: Literal["release", "drop"], ask: bool = False) -> None:
     from rivermeet.assets.defs.runs import run_pipeline
     from rivermeet.assets.refused.decisions import decidable, decide, loss
     from rivermeet.assets.refused.states import states
@@ -115,7 +115,7 @@ def _decided(pipeline: str, selected: str, epoch: int, how: Literal["release", "
     node, context = declared.node(selected), project.context(declared)
     found = decidable(context, node, epoch, how)
     if ask:
-        echo(f"{counted(found.held.rows, 'row')} of {pipeline}.{selected}, epoch {epoch}. {loss(node)}")
+        echo(f"{pluralize(found.held.rows, 'row')} of {pipeline}.{selected}, epoch {epoch}. {loss(node)}")
         click.confirm("Drop them?", abort=True)
     decide(context, node, epoch, how, getuser())
     good = run_pipeline(project, declared, [node.name])

@@ -11,8 +11,8 @@ import click
 
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here, standard_json
-from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.joins import Semantics
+from rivermeet.pipelines.plural import pluralize
 
 PROFILE = click.Choice(get_args(Semantics))
 
@@ -32,13 +32,13 @@ def replay(
 ) -> None:
     """Run joins on the hand-written records of CASES, a JSON file; print or write their rows as JSON."""
     from rivermeet.assets.replay.by_reference import by_reference
-    from rivermeet.assets.replay.cases import parsed
-    from rivermeet.assets.replay.run import differing
+    from rivermeet.assets.replay.cases import parse
+    from rivermeet.assets.replay.run import compare_rows
 
     if reference and epochs:
         raise click.UsageError("--epochs goes through the engine, and --reference without it; leave one of them out")
     try:
-        given = parsed(cases.read_bytes())
+        given = parse(cases.read_bytes())
     except ValueError as error:
         raise click.BadParameter(f"{cases} is {error}", param_hint="CASES") from None
     run = by_reference if reference else _by_engine(epochs)
@@ -49,16 +49,16 @@ def replay(
         others = [{**case, "semantics": compare} if isinstance(case, dict) else case for case in given]
         differ = 0
         for first, second in zip(results, run(others, compare), strict=True):
-            lines = differing(first, second)
+            lines = compare_rows(first, second)
             differ += bool(lines)
             if lines:
                 echo("\n".join([f"{first['name']}", *(f"  {line}" for line in lines)]))
-        compared = counted(len(results), "case")
+        compared = pluralize(len(results), "case")
         echo(f"{differ} of {compared} with a difference from {compare} (-: only here, +: only there)")
     elif output is None:
         echo(_json(results).rstrip("\n"))
     errors = sum("error" in result for result in results)
-    echo(f"{counted(len(results), 'case')}, {errors} with errors", err=True)
+    echo(f"{pluralize(len(results), 'case')}, {errors} with errors", err=True)
 
 
 def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, Any]]]:

@@ -29,7 +29,7 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
     Exit code 0: nothing is lost; 1: it is, or could not be compared.
     """
     from rivermeet.assets.shadow.audit import audit
-    from rivermeet.assets.shadow.marks import made_of, mark
+    from rivermeet.assets.shadow.marks import list_origins, mark
     from rivermeet.assets.shadow.recorded import record
     from rivermeet.assets.shadow.words import lines
 
@@ -37,7 +37,7 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
     found = shadow_of(project.pipeline(pipeline).node(node), topic, group)
     marks = mark(project, found)
     # What the application had read by its mark is read here, and joined.
-    nodes = [one.name for one in made_of(found.node)]
+    nodes = [one.name for one in list_origins(found.node)]
     if not committed and not run_what_is_new(project, found.node.pipeline, nodes, audited=False):
         echo("the run was not green: what is compared is what is committed")
     outcome = audit(project, found, marks)

@@ -22,7 +22,7 @@ from rivermeet.assets.project import Project
 
 if TYPE_CHECKING:
     from rivermeet.infra.sources.standing import Finding
-    from rivermeet.pipelines.counted import counted
+    from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines import Node, Pipeline
 
 
@@ -107,18 +107,18 @@ def accept_loss(pipeline: str, source: str) -> None:
     lost this is a run like any other.
     """
     project = project_here()
-    echo(accepted(project, project.pipeline(pipeline).node(source)))
+    echo(run_accepting_loss(project, project.pipeline(pipeline).node(source)))
 
 
-def accepted(project: Project, node: Node) -> str:
+def run_accepting_loss(project: Project, node: Node) -> str:
     """Run one epoch of a source that skips what is gone; a line that says what was lost."""
     from rivermeet.assets.epoch.run import run_node
-    from rivermeet.infra.source_kinds import kind_of, load, registered_kinds
+    from rivermeet.infra.source_kinds import kind_of, load, load_kinds
 
     kind = kind_of(node)
     if kind is None or not kind.can_lose:
         load()
-        kinds = " and no ".join(sorted(one.name for one in registered_kinds().values() if one.can_lose))
+        kinds = " and no ".join(sorted(one.name for one in load_kinds().values() if one.can_lose))
         raise click.ClickException(
             f"'{node.pipeline.name}.{node.name}' reads no {kinds}, so that none can lose records"
         )
@@ -126,7 +126,7 @@ def accepted(project: Project, node: Node) -> str:
     result = run_node(project.context(node.pipeline), step, str(uuid4())).result
     if result is None or result.plan.reads is None:
         return f"{node.name}: nothing is lost, and nothing is new"
-    return f"{node.name}: {result.plan.reads.accepted(result.rows)}"
+    return f"{node.name}: {result.plan.reads.describe_loss(result.rows)}"
 
 
 @click.command("retry-dead-letters")
@@ -143,7 +143,7 @@ def retry_dead_letters(pipeline: str, selected: Sequence[str]) -> None:
     project = project_here()
     declared = project.pipeline(pipeline)
     for node in _sources(declared, selected):
-        echo(retried(project, node))
+        echo(retry_letters(project, node))
 
 
 def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:
@@ -158,7 +158,7 @@ def _sources(pipeline: Pipeline, selected: Sequence[str]) -> list[Node]:
     return nodes
 
 
-def retried(project: Project, node: Node) -> str:
+def retry_letters(project: Project, node: Node) -> str:
     """Retry the open dead letters of a source in one epoch; a line that says what became of them."""
     from rivermeet.assets.epoch.run import run_node
 
@@ -171,6 +171,6 @@ def retried(project: Project, node: Node) -> str:
             return f"{node.name}: no dead letters to retry"
         if result.plan.retries:
             dead = result.sides["dead_letter"]
-            done = f"{counted(letters, 'dead letter')} retried, {counted(result.rows, 'record')}"
+            done = f"{pluralize(letters, 'dead letter')} retried, {pluralize(result.rows, 'record')}"
             return f"{node.name}: {done}, {dead:,} still dead"
         # An epoch of new files or records that a killed run had planned came first, unchanged.

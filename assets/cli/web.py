@@ -30,12 +30,12 @@ def serve(port: int) -> None:
     SIGINT (Ctrl-C), SIGTERM (a service manager) and SIGHUP (a closed terminal) end all that was started within
     `PAGE_ENDS_WITHIN` seconds, but for the warm engine, which others may use and which stops when idle.
     """
-    _need(port, "choose another with --port")
+    _require_port(port, "choose another with --port")
     project = Project.find()
     settings = project.settings
     if settings.reports_port == port:
         raise click.ClickException(f"port {port} is that of the reports; choose another with --port")
-    _need(settings.reports_port, "choose another for the reports with RIVERMEET_REPORTS_PORT")
+    _require_port(settings.reports_port, "choose another for the reports with RIVERMEET_REPORTS_PORT")
     prepare_instance(settings)
     for line in close_runs_left(settings):
         echo(line)
@@ -103,7 +103,7 @@ def _family(processes: Sequence[subprocess.Popen[bytes]]) -> list[psutil.Process
     return found
 
 
-def _need(port: int, otherwise: str) -> None:
+def _require_port(port: int, otherwise: str) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -27,7 +27,7 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
     from rivermeet.assets.why.answer import as_json
     from rivermeet.assets.why.changelogs import Changelogs
     from rivermeet.assets.why.expressions import Expressions
-    from rivermeet.assets.why.keys import typed_key
+    from rivermeet.assets.why.keys import parse_key
     from rivermeet.assets.why.tree import UNCUT, tree_of
     from rivermeet.assets.why.walk import Walk
 
@@ -36,7 +36,7 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
     if not declared.is_stored:
         raise click.ClickException(f"'{node}' is a view, and nothing of it is stored: ask the tables that it joins")
     changelogs = Changelogs(project)
-    asked = typed_key(key, changelogs.of(declared).key_type, node)
+    asked = parse_key(key, changelogs.of(declared).key_type, node)
     answer = Walk(changelogs, Expressions(project.sessions.open if engine else None)).why(declared, asked, limit)
     if as_text:
         echo(standard_json(json.dumps(as_json(answer), ensure_ascii=False, indent=2)))

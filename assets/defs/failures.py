@@ -23,7 +23,7 @@ from rivermeet.pipelines.errors import RivermeetError
 
 
 @contextmanager
-def explained(node: Node) -> Iterator[None]:
+def explain_failures(node: Node) -> Iterator[None]:
     """Raise a `RivermeetError` of a block that runs for a node as a `dagster.Failure`."""
     try:
         yield

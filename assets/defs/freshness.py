@@ -22,15 +22,15 @@ from rivermeet.pipelines import Node
 
 def freshness_policy(node: Node) -> dg.FreshnessPolicy:
     """The policy of all assets of a node."""
-    return dg.FreshnessPolicy.time_window(timedelta(milliseconds=node.pipeline.freshness + waiting_ms(node)))
+    return dg.FreshnessPolicy.time_window(timedelta(milliseconds=node.pipeline.freshness + longest_wait_ms(node)))
 
 
 @cache
-def waiting_ms(node: Node) -> int:
+def longest_wait_ms(node: Node) -> int:
     """The longest that a record may wait on its way from a source to the node."""
     made = node.operation
     if made is None:
         return 0
     # An idle time without end waits for the slower input, which has a policy of its own.
     own = (made.max_task_idle_ms or 0) + made.wait_ms
-    return own + max(waiting_ms(part) for part in made.inputs.values())
+    return own + max(longest_wait_ms(part) for part in made.inputs.values())

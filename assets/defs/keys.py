@@ -31,7 +31,7 @@ def key_of(pipeline: Pipeline, last: str) -> dg.AssetKey:
     return dg.AssetKey([*pipeline.key_prefix, pipeline.name, last])
 
 
-def shown_as(pipeline: Pipeline, tags: Mapping[str, str] | None = None) -> Shown:
+def describe_asset(pipeline: Pipeline, tags: Mapping[str, str] | None = None) -> Shown:
     """Group, owners and tags of an asset of a pipeline; ``tags`` are of this one alone."""
     return {
         "group_name": pipeline.group,
@@ -78,7 +78,11 @@ def step_below(
         name=re.sub(r"\W", "_", f"{node.pipeline.name}__{key.path[-1]}"),
         specs=[
             dg.AssetSpec(
-                key, deps=[changelog_key(node)], kinds={"kafka"}, **shown_as(node.pipeline), description=description
+                key,
+                deps=[changelog_key(node)],
+                kinds={"kafka"},
+                **describe_asset(node.pipeline),
+                description=description,
             )
         ],
         check_specs=[dg.AssetCheckSpec(name, asset=key, description=holds) for name, holds in checks.items()],

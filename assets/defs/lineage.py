@@ -18,14 +18,14 @@ def column_lineage(node: Node) -> dg.TableColumnLineage | None:
     if node.operation is None:
         return None
     columns = {
-        name: [dep for part, column in _made_of(node, name) for dep in _stored(part, column)]
+        name: [dep for part, column in _trace(node, name) for dep in _resolve(part, column)]
         for name in (*node.key, *node.value)
     }
-    prefixed = columns if node.is_table else _nested(node, columns)
+    prefixed = columns if node.is_table else _nest(node, columns)
     return dg.TableColumnLineage(prefixed)
 
 
-def _made_of(node: Node, name: str) -> list[tuple[Node, str]]:
+def _trace(node: Node, name: str) -> list[tuple[Node, str]]:
     """Columns of the inputs that a column of a result is made of."""
     made = node.operation
     assert made is not None
@@ -36,20 +36,20 @@ def _made_of(node: Node, name: str) -> list[tuple[Node, str]]:
             keys = [(part, name) for part in parts if name in part.key]
             # A row of an outer join may come from either side alone.
             return keys if made.type == "outer" else keys[:1]
-        found = [tuple(parts[:2]) for parts in _named(expression) if len(parts) > 1 and parts[0] in made.inputs]
+        found = [tuple(parts[:2]) for parts in _parse_columns(expression) if len(parts) > 1 and parts[0] in made.inputs]
         return [(made.inputs[side], column) for side, column in dict.fromkeys(found)]
     if expression is not None:
-        return _mentioned(parts[0], expression)
+        return _find_mentioned(parts[0], expression)
     return [(part, name) for part in parts if name in (*part.key, *part.value)]
 
 
-def _mentioned(node: Node, sql: str) -> list[tuple[Node, str]]:
+def _find_mentioned(node: Node, sql: str) -> list[tuple[Node, str]]:
     """Columns of one input that an expression over its bare columns names."""
-    names = [parts[0] for parts in _named(sql)]
+    names = [parts[0] for parts in _parse_columns(sql)]
     return [(node, name) for name in dict.fromkeys(names) if name in (*node.key, *node.value)]
 
 
-def _named(sql: str) -> list[list[str]]:
+def _parse_columns(sql: str) -> list[list[str]]:
     """Names of the columns in an expression, each in its parts; none where sqlglot cannot read it."""
     from sqlglot import expressions, parse_one
     from sqlglot.errors import SqlglotError
@@ -65,17 +65,17 @@ def _named(sql: str) -> list[list[str]]:
     return [[part.name for part in column.parts] for column in columns]
 
 
-def _stored(node: Node, name: str) -> list[dg.TableColumnDep]:
+def _resolve(node: Node, name: str) -> list[dg.TableColumnDep]:
     """The column where it lies: a view's is that of the tables it is resolved from."""
     if not node.is_stored:
-        return [dep for part, column in _made_of(node, name) for dep in _stored(part, column)]
+        return [dep for part, column in _trace(node, name) for dep in _resolve(part, column)]
     if node.is_table:
         return [dg.TableColumnDep(table_key(node), name)]
     part = "key" if name in node.key else "value"
     return [dg.TableColumnDep(changelog_key(node), f"{part}.{name}")]
 
 
-def _nested(node: Node, columns: dict[str, list[dg.TableColumnDep]]) -> dict[str, list[dg.TableColumnDep]]:
+def _nest(node: Node, columns: dict[str, list[dg.TableColumnDep]]) -> dict[str, list[dg.TableColumnDep]]:
     return {("key." if c in node.key else "value.") + c: deps for c, deps in columns.items()}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from rivermeet.assets.defs.keys import key_of, shown_as
+from rivermeet.assets.defs.keys import describe_asset, key_of
 from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.project import Project
 from rivermeet.pipelines import Pipeline
@@ -50,7 +50,7 @@ def maintenance_asset(pipeline: Pipeline) -> dg.AssetsDefinition:
 
     @dg.asset(
         key=maintenance_key(pipeline),
-        **shown_as(pipeline),
+        **describe_asset(pipeline),
         kinds={"delta"},
         description=f"OPTIMIZE, VACUUM and log clean-up of the tables of `{pipeline.name}`. What an open plan or a "
         "join that lags may still need stays.",

@@ -42,7 +42,7 @@ def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mappi
     assert result is not None and judgement is not None
     plan = result.plan
     rows_in = {f"rows_in_{side}": part.records for side, part in plan.inputs.items()}
-    rows_in |= _read(plan.reads) if plan.reads is not None else {}
+    rows_in |= _describe_read(plan.reads) if plan.reads is not None else {}
     return {
         "epoch": plan.epoch,
         **rows_in,
@@ -56,7 +56,7 @@ def changelog_metadata(node: Node, paths: NodeTables, outcome: Outcome) -> Mappi
         "input_positions": dg.MetadataValue.json(_positions(result)),
         "dagster/partition_row_count": result.rows,
         "dagster/row_count": sum(end + 1 for end in result.note.ends.values()),
-        **_described(node, paths.changelog, lineage=not node.is_table),
+        **_describe(node, paths.changelog, lineage=not node.is_table),
     }
 
 
@@ -74,11 +74,11 @@ def table_metadata(node: Node, paths: NodeTables, outcome: Outcome, lag: Lag | N
         "lag_epochs": epochs,
         "lag_records": records,
         **counted,
-        **_described(node, paths.table, lineage=True),
+        **_describe(node, paths.table, lineage=True),
     }
 
 
-def checked_assets(node: Node) -> dict[str, dg.AssetKey]:
+def map_checks(node: Node) -> dict[str, dg.AssetKey]:
     """Invariant to the asset that it is a check of."""
     return {i.id: table_key(node) if i.needs_table else changelog_key(node) for i in invariants_of(node)}
 
@@ -89,10 +89,10 @@ def check_severity(state: str, severity: Severity) -> dg.AssetCheckSeverity:
 
 
 def check_results(
-    settings: Settings, node: Node, judged: Judgement | FoldOutcome, run: str, decided: Decision | None = None
+    settings: Settings, node: Node, judged: Judgement | FoldOutcome, run: str, decision: Decision | None = None
 ) -> Iterator[dg.AssetCheckResult]:
-    """One check result per verdict; what a person has ``decided`` about fails no less, but blocks nothing below."""
-    asset_of, page = checked_assets(node), page_metadata(settings, run, node, judged.epoch)
+    """One check result per verdict; what a ``decision`` covers fails no less, but blocks nothing below."""
+    asset_of, page = map_checks(node), page_metadata(settings, run, node, judged.epoch)
     for v in judged.verdicts:
         rule, sample = v.invariant, v.sample
         numbers = {"checked": v.checked, "violations": v.violations, "seconds": round(v.seconds, 3)}
@@ -113,7 +113,7 @@ def check_results(
         metadata["judged_by"] = f"{v.judged_by}: {v.because}" if v.because else v.judged_by
         if v.error:
             metadata["error"] = v.error
-        known = decided if decided is not None and not v.passed and rule.id in decided.invariants else None
+        known = decision if decision is not None and not v.passed and rule.id in decision.invariants else None
         if known is not None:
             metadata["decided"] = known.summary
         yield dg.AssetCheckResult(
@@ -163,15 +163,15 @@ def _positions(result: EpochResult) -> Mapping[str, Any]:
         }
         for side, part in plan.inputs.items()
     }
-    shown = plan.reads.shown() if plan.reads is not None else None
+    shown = plan.reads.to_json() if plan.reads is not None else None
     return {**inputs, **({plan.reads.kind: shown} if plan.reads is not None and shown else {})}
 
 
-def _read(found: SourceRange) -> Mapping[str, Any]:
+def _describe_read(reads: SourceRange) -> Mapping[str, Any]:
     """What an epoch of a source has read, and what was there when it was planned."""
     return {
         name: _table(value) if isinstance(value, list) else value
-        for name, value in found.metadata(time.time() * 1000).items()
+        for name, value in reads.metadata(time.time() * 1000).items()
     }
 
 
@@ -183,7 +183,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
     )
 
 
-def _described(node: Node, path: str, *, lineage: bool) -> Mapping[str, Any]:
+def _describe(node: Node, path: str, *, lineage: bool) -> Mapping[str, Any]:
     found = column_lineage(node) if lineage else None
     return {
         "dagster/uri": path,

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from rivermeet.assets.defs.automation import on_new_epoch, with_its_changelog
-from rivermeet.assets.defs.failures import explained
+from rivermeet.assets.defs.failures import explain_failures
 from rivermeet.assets.defs.freshness import freshness_policy
-from rivermeet.assets.defs.keys import changelog_key, keys_of, op_name, shown_as, table_key
-from rivermeet.assets.defs.metadata import changelog_metadata, check_results, checked_assets, table_metadata
+from rivermeet.assets.defs.keys import changelog_key, describe_asset, keys_of, op_name, table_key
+from rivermeet.assets.defs.metadata import changelog_metadata, check_results, map_checks, table_metadata
 from rivermeet.assets.defs.resource import ProjectResource
-from rivermeet.assets.defs.standing import below, confirmed, is_unshown, show_standing, verdicts_of_fold
+from rivermeet.assets.defs.standing import below, confirm, is_unshown, show_standing, verdicts_of_fold
 from rivermeet.assets.project import Project
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.pipelines import Node, Operation, Pipeline
@@ -32,7 +32,7 @@ IN_PROCESS = ("in_process", "execute_in_process_executor")
 
 def node_assets(node: Node) -> dg.AssetsDefinition:
     """The assets of one node."""
-    asset_of = checked_assets(node)
+    asset_of = map_checks(node)
 
     @dg.multi_asset(
         name=op_name(node),
@@ -44,7 +44,7 @@ def node_assets(node: Node) -> dg.AssetsDefinition:
         can_subset=True,
     )
     def run_node(context: dg.AssetExecutionContext, rivermeet: ProjectResource) -> Iterator[Any]:
-        with explained(node):
+        with explain_failures(node):
             yield from _run(node, context, rivermeet)
 
     return run_node
@@ -84,7 +84,7 @@ def _run(node: Node, context: dg.AssetExecutionContext, rivermeet: ProjectResour
         else:
             yield from verdicts_of_fold(project, node, context.run.run_id)
     elif _is_needed(node, rivermeet, below(node, context), context.instance):
-        yield from confirmed(project, node, context.run.run_id)
+        yield from confirm(project, node, context.run.run_id)
     else:
         context.log.info(f"{node.name}: nothing new")
         yield from show_standing(project, node, context, rivermeet.shown)
@@ -115,7 +115,7 @@ def _specs(node: Node) -> list[dg.AssetSpec]:
     deps = [key for part in dict.fromkeys(made.inputs.values()) for key in keys_of(part)] if made else []
     about = " ".join(filter(None, (made.description if made else "", node.description)))
     common: dict[str, Any] = {
-        **shown_as(node.pipeline, _tags(made)),
+        **describe_asset(node.pipeline, _tags(made)),
         "skippable": True,
         "freshness_policy": freshness_policy(node),
     }

@@ -74,7 +74,7 @@ def close_runs_of_the_dead(instance: dg.DagsterInstance) -> list[str]:
         return said
     elsewhere = set()
     for run in instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED))):
-        found = _left_by(instance, run)
+        found = _find_left_by(instance, run)
         if found is None:
             continue
         if not _is_this_host(found):
@@ -84,7 +84,7 @@ def close_runs_of_the_dead(instance: dg.DagsterInstance) -> list[str]:
                 f"If that host is no more, end the run in Dagster"
             )
             continue
-        message = _gone(found)
+        message = _say_gone(found)
         if run.status is dg.DagsterRunStatus.CANCELING:
             instance.report_run_canceled(run, message)
         else:
@@ -92,7 +92,7 @@ def close_runs_of_the_dead(instance: dg.DagsterInstance) -> list[str]:
         instance.add_run_tags(run.run_id, {CLOSED: f"process {found['pid']} is gone"})
         said.append(f"run {run.run_id[:8]} is closed: {message}")
     for file in folder.iterdir():
-        if file.name not in elsewhere and _left(file) is not None:
+        if file.name not in elsewhere and _read_left(file) is not None:
             file.unlink(missing_ok=True)
     return said
 
@@ -107,17 +107,17 @@ class Launcher(dg.DefaultRunLauncher):
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Whether the run's process is still there, as far as this host can know."""
-        found = _left_by(self._instance, run)
+        found = _find_left_by(self._instance, run)
         if found is None or not _is_this_host(found):
             return CheckRunHealthResult(WorkerStatus.RUNNING)
-        return CheckRunHealthResult(WorkerStatus.FAILED, _gone(found))
+        return CheckRunHealthResult(WorkerStatus.FAILED, _say_gone(found))
 
 
-def _left_by(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Mapping[str, Any] | None:
+def _find_left_by(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Mapping[str, Any] | None:
     """What the process of an unfinished run has left, if it is gone."""
     if PROCESS not in run.tags:
         return None
-    found = _left(processes(Path(instance.root_directory)) / run.tags[PROCESS])
+    found = _read_left(processes(Path(instance.root_directory)) / run.tags[PROCESS])
     if found is not None:
         time.sleep(ENDS_WITHIN)
         now = instance.get_run_by_id(run.run_id)
@@ -125,14 +125,14 @@ def _left_by(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Mapping[str, A
     return None
 
 
-def _gone(found: Mapping[str, Any]) -> str:
+def _say_gone(found: Mapping[str, Any]) -> str:
     return (
         f"its process {found['pid']} on {found['host']} is gone, killed or with its machine. "
         "What it had not committed, the next run does again"
     )
 
 
-def _left(file: Path) -> Mapping[str, Any] | None:
+def _read_left(file: Path) -> Mapping[str, Any] | None:
     """What a process that is gone has left in its file; None where it has not gone, or has left none."""
     noted = read_left_file(file)
     with suppress(ValueError):

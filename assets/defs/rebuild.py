@@ -49,7 +49,7 @@ def rebuild(
                 raise RebuildRefusedError(f"'{pipeline.name}.{node.name}': {error}") from None
         elif grace is not None:
             raise RebuildRefusedError(f"'{pipeline.name}.{node.name}' is a source: it has no grace")
-        gone = project.source_step(node).lost() if node.source is not None and not lossy else None
+        gone = project.source_step(node).describe_loss() if node.source is not None and not lossy else None
         if gone is not None:
             raise RebuildRefusedError(
                 f"source '{node.pipeline.name}.{node.name}': {gone}, and so would their records be; put them back, or "

@@ -17,7 +17,7 @@ import dagster as dg
 from rivermeet.assets.defs.keys import key_of, step_below
 from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.pipelines import Shadow
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from rivermeet.assets.shadow.audit import Shadowed
@@ -79,11 +79,11 @@ def _metadata(outcome: "Shadowed") -> dict[str, Any]:
 
 
 def _checks(shadow: Shadow, outcome: "Shadowed") -> Iterator[dg.AssetCheckResult]:
-    ahead = f" The application has read {counted(outcome.ahead, 'offset')} that we have not." if outcome.ahead else ""
+    ahead = f" The application has read {pluralize(outcome.ahead, 'offset')} that we have not." if outcome.ahead else ""
     causes = ", ".join(f"{one.cause.id} {one.count:,}" for one in outcome.differences if not one.cause.explained)
     lost = f"{outcome.losses:,} of {outcome.keys:,} are lost or wrong{': ' if causes else ''}{causes}; "
     yield _check(shadow, LOST, not outcome.losses, f"{lost}{outcome.explained:,} are explained.{ahead}")
-    bad = f"{outcome.undecodable:,} of {counted(outcome.records, 'record')} cannot be read as rows of the node."
+    bad = f"{outcome.undecodable:,} of {pluralize(outcome.records, 'record')} cannot be read as rows of the node."
     bad = f"{bad} {'; '.join(outcome.why)}"
     yield _check(shadow, READABLE, not outcome.undecodable, bad.strip())
 

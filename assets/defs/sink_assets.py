@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from rivermeet.assets.defs.failures import explained
+from rivermeet.assets.defs.failures import explain_failures
 from rivermeet.assets.defs.keys import key_of, step_below
 from rivermeet.assets.defs.resource import ProjectResource
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def sink_asset(sink: TopicSink) -> dg.AssetsDefinition:
     def deliver_topic(context: dg.AssetExecutionContext, rivermeet: ProjectResource) -> Iterator[Any]:
         from rivermeet.assets.sinks.delivery import deliver_rows
 
-        with explained(node):
+        with explain_failures(node):
             outcome = deliver_rows(rivermeet.project, sink)
         assert outcome is not None, "its node has an epoch, or this step was skipped"
         yield dg.MaterializeResult(key, metadata=_metadata(outcome))
@@ -70,7 +70,7 @@ def _checks(sink: TopicSink, outcome: "DeliveryOutcome") -> list[dg.AssetCheckRe
             asset_key=topic_key(sink),
             check_name=DELIVERED,
             passed=outcome.is_complete,
-            description=f"{counted(position.records, 'row')} delivered; the changelog has {outcome.expected:,} "
+            description=f"{pluralize(position.records, 'row')} delivered; the changelog has {outcome.expected:,} "
             f"up to epoch {position.epoch}.",
             metadata={"delivered": position.records, "changelog": outcome.expected},
         ),
@@ -78,7 +78,7 @@ def _checks(sink: TopicSink, outcome: "DeliveryOutcome") -> list[dg.AssetCheckRe
             asset_key=topic_key(sink),
             check_name=READ_BACK,
             passed=outcome.is_read_back,
-            description=f"{counted(rows, 'row')} delivered now, {outcome.read_back:,} read back.",
+            description=f"{pluralize(rows, 'row')} delivered now, {outcome.read_back:,} read back.",
             metadata={"delivered": rows, "read_back": outcome.read_back},
         ),
     ]

@@ -35,12 +35,12 @@ def source_check(node: Node, name: str, sentence: str) -> dg.AssetChecksDefiniti
         description=sentence.format(seconds=node.pipeline.freshness // 1000),
     )
     def is_fresh(rivermeet: ProjectResource) -> dg.AssetCheckResult:
-        return judged(rivermeet.project, node)
+        return judge_source(rivermeet.project, node)
 
     return is_fresh
 
 
-def judged(project: Project, node: Node) -> dg.AssetCheckResult:
+def judge_source(project: Project, node: Node) -> dg.AssetCheckResult:
     """Ask the source, where it reads, how far it is behind."""
     try:
         found = project.source_step(node).fresh(node.pipeline.freshness, time.time() * 1000)

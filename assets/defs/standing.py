@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key, keys_of
-from rivermeet.assets.defs.metadata import check_severity, checked_assets
+from rivermeet.assets.defs.metadata import check_severity, map_checks
 from rivermeet.assets.project import Project
 from rivermeet.expectations.invariant import Invariant, moment_of
 from rivermeet.expectations.invariants import invariants_of
@@ -35,36 +35,40 @@ if TYPE_CHECKING:
     from rivermeet.assets.quality.quality_table import State
 
 
-def standing_epoch(project: Project, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]]:
+def find_standing(project: Project, node: Node, run: str) -> tuple[int, list[dg.AssetCheckResult]]:
     """A node's newest committed epoch and what its checks said of it; 0 and nothing where it has none."""
     from rivermeet.assets.quality.judge_committed import states_of
     from rivermeet.assets.quality.quality_table import State
     from rivermeet.infra.delta.io import last_note
 
-    runner = project.context(node.pipeline)
+    context = project.context(node.pipeline)
     # Once the lock is free, a run that has just committed has recorded its verdicts.
-    with runner.lock(node).hold():
-        note = last_note(runner.paths(node).changelog)
+    with context.lock(node).hold():
+        note = last_note(context.paths(node).changelog)
         if note is None:
             return 0, []
         epoch, decided = note[1].epoch, note[1].decided
-        states = states_of(runner, node, epoch, run)
+        states = states_of(context, node, epoch, run)
     lost = State("not evaluated", None, None, epoch)
-    return epoch, [_shown(node, rule, states.get(rule.id, lost), epoch, decided) for rule in invariants_of(node)]
+    return epoch, [
+        _to_check_result(node, rule, states.get(rule.id, lost), epoch, decided) for rule in invariants_of(node)
+    ]
 
 
-def _shown(node: Node, rule: Invariant, found: State, epoch: int, decided: Decision | None) -> dg.AssetCheckResult:
-    known = decided is not None and rule.id in decided.invariants
-    is_of_rows = found.epoch == epoch and moment_of(rule, node) != "fold"
+def _to_check_result(
+    node: Node, invariant: Invariant, state: State, epoch: int, decision: Decision | None
+) -> dg.AssetCheckResult:
+    known = decision is not None and invariant.id in decision.invariants
+    is_of_rows = state.epoch == epoch and moment_of(invariant, node) != "fold"
     since = "nothing is new since" if is_of_rows else "the table was not folded since"
-    counts = {"checked": found.checked or 0, "violations": found.violations or 0}
+    counts = {"checked": state.checked or 0, "violations": state.violations or 0}
     return dg.AssetCheckResult(
-        asset_key=checked_assets(node)[rule.id],
-        check_name=rule.id,
-        passed=found.state == "passed",
-        severity=dg.AssetCheckSeverity.WARN if known else check_severity(found.state, rule.severity),
-        description=f"As judged with epoch {found.epoch}; {since}.",
-        metadata={"epoch": found.epoch, "state": found.state, **counts},
+        asset_key=map_checks(node)[invariant.id],
+        check_name=invariant.id,
+        passed=state.state == "passed",
+        severity=dg.AssetCheckSeverity.WARN if known else check_severity(state.state, invariant.severity),
+        description=f"As judged with epoch {state.epoch}; {since}.",
+        metadata={"epoch": state.epoch, "state": state.state, **counts},
     )
 
 
@@ -80,14 +84,14 @@ def is_unshown(project: Project, node: Node, instance: dg.DagsterInstance) -> bo
 
 def verdicts_of_fold(project: Project, node: Node, run: str) -> Iterator[dg.AssetCheckResult]:
     """The verdicts of the node's last fold, for a run in which none was due."""
-    _, results = standing_epoch(project, node, run)
+    _, results = find_standing(project, node, run)
     of_fold = {invariant.id for invariant in invariants_of(node) if moment_of(invariant, node) == "fold"}
     yield from (result for result in results if result.check_name in of_fold)
 
 
-def confirmed(project: Project, node: Node, run: str) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+def confirm(project: Project, node: Node, run: str) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """The standing epoch again, as a step's results."""
-    epoch, results = standing_epoch(project, node, run)
+    epoch, results = find_standing(project, node, run)
     assert epoch, f"{node.name} has no epoch that could be confirmed"
     for key in keys_of(node):
         metadata = {"epoch": epoch, "nothing_new": True}
@@ -102,7 +106,7 @@ def show_standing(
 
     Names of nodes whose verdicts the run has recorded are kept in ``shown``.
     """
-    yield from standing_epoch(project, node, context.run.run_id)[1]
+    yield from find_standing(project, node, context.run.run_id)[1]
     shown.add(node.name)
     # No step of theirs is executed that could give a result.
     nodes = [one for one in below(node, context) if one.name not in shown]
@@ -111,7 +115,7 @@ def show_standing(
     step = context.get_step_execution_context()
     for one in nodes:
         blocking = {invariant.id: invariant.blocking for invariant in invariants_of(one)}
-        for result in standing_epoch(project, one, context.run.run_id)[1]:
+        for result in find_standing(project, one, context.run.run_id)[1]:
             assert result.asset_key is not None and result.check_name is not None
             evaluation = dg.AssetCheckEvaluation(
                 asset_key=result.asset_key,

@@ -24,7 +24,7 @@ def write_file(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, o
     # Sources read patterns such as *.csv; a name that starts with a dot and ends otherwise matches none.
     half_written = path.parent / f".{path.name}.{os.getpid()}.part"
     try:
-        half_written.write_bytes(_packed(path, _text(path, columns, rows).encode()))
+        half_written.write_bytes(_pack(path, _text(path, columns, rows).encode()))
         half_written.replace(path)
     finally:
         half_written.unlink(missing_ok=True)
@@ -41,7 +41,7 @@ def _text(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object
     return text.getvalue()
 
 
-def _packed(path: Path, content: bytes) -> bytes:
+def _pack(path: Path, content: bytes) -> bytes:
     if path.suffix == ".gz":
         return gzip.compress(content, compresslevel=6, mtime=0)
     if path.suffix == ".zip":

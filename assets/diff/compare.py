@@ -96,10 +96,10 @@ def compare(
 
 def _number(connection: DuckDBPyConnection, node: Node, view: str, among: Collection[int] | None) -> None:
     """The node's rows as key, timestamp and value, equal ones numbered."""
-    key = ", ".join(f"{quoted_name(c)} := {quoted_name(c)}" for c in node.key)
+    key = ", ".join(f"{quote_name(c)} := {quote_name(c)}" for c in node.key)
     known = [row[0] for row in connection.execute(f"DESCRIBE of_{view}").fetchall()]
     values = [c for c in known if c not in node.key and c not in ("_timestamp", "_partition", "_offset")]
-    value = ", ".join(f"{quoted_name(c)} := {quoted_name(c)}" for c in values)
+    value = ", ".join(f"{quote_name(c)} := {quote_name(c)}" for c in values)
     some = "" if among is None else f" WHERE _partition IN ({', '.join(map(str, among))})"
     connection.execute(
         f"CREATE TEMP TABLE {view} AS SELECT *, row_number() OVER (PARTITION BY k, ts, v) AS n FROM (SELECT "
@@ -108,7 +108,7 @@ def _number(connection: DuckDBPyConnection, node: Node, view: str, among: Collec
     )
 
 
-def quoted_name(column: str) -> str:
+def quote_name(column: str) -> str:
     """A column's name as DuckDB has it."""
     return '"' + column.replace('"', '""') + '"'
 

@@ -38,7 +38,7 @@ class DiffError(RivermeetError):
     remedy = "Name another node, or run what the message names first."
 
 
-def changed_nodes(context: EpochContext, pipeline: Pipeline) -> list[Node]:
+def find_changed(context: EpochContext, pipeline: Pipeline) -> list[Node]:
     """Computed nodes that are declared otherwise than when their rows were made; those without rows are none.
 
     Raises
@@ -61,7 +61,7 @@ def changed_nodes(context: EpochContext, pipeline: Pipeline) -> list[Node]:
     return found
 
 
-def affected_nodes(pipeline: Pipeline, changed: Sequence[Node]) -> list[Node]:
+def find_affected(pipeline: Pipeline, changed: Sequence[Node]) -> list[Node]:
     """Those nodes and all below them, inputs first."""
     names = {node.name for node in changed}
     for node in pipeline.nodes:
@@ -71,7 +71,7 @@ def affected_nodes(pipeline: Pipeline, changed: Sequence[Node]) -> list[Node]:
 
 
 @contextmanager
-def computed(
+def compute_changed(
     context: EpochContext, pipeline: Pipeline, changed: Sequence[Node], samples: Mapping[str, Sample] | None = None
 ) -> Iterator[EpochContext]:
     """The context of a scratch place where the changed nodes and those below are computed.
@@ -86,7 +86,7 @@ def computed(
     DiffError
         If a changed node has not read all of its inputs.
     """
-    affected = affected_nodes(pipeline, changed)
+    affected = find_affected(pipeline, changed)
     elsewhere = {node.name: context.tables for node in pipeline.stored if node not in affected}
     with tempfile.TemporaryDirectory(prefix="rivermeet-diff-") as folder, _scratch_tables(context, folder) as tables:
         home = Path(folder)
@@ -131,4 +131,4 @@ def _in_order(context: EpochContext, step: OperatorStep) -> OperatorStep:
                 f"run it first (`rivermeet run {node.pipeline.name}`), with the declaration that it had"
             )
     again = Recomputation(context, node, note, context.session())
-    return replace(step, node=replace(node, origin=operation.over_all_epochs()), ordered=again.ordered)
+    return replace(step, node=replace(node, origin=operation.over_all_epochs()), ordered=again.order_records)

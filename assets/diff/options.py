@@ -48,7 +48,7 @@ class Options:
             if node.operation is None or (selected and node.name not in selected):
                 return node
             try:
-                other = self._changed(node.operation)
+                other = self._change(node.operation)
             except ValueError as error:
                 if not selected:
                     return node
@@ -61,7 +61,7 @@ class Options:
             raise DeclarationError(pipeline.name, ", ".join(selected) or "*", "no node has such an option")
         return changed
 
-    def _changed(self, operation: Operation) -> Operation:
+    def _change(self, operation: Operation) -> Operation:
         made: Any = operation
         if self.semantics is not None:
             problem = (

@@ -22,7 +22,7 @@ from fractions import Fraction
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Sample:
     def __str__(self) -> str:
         if len(self.partitions) == self.of:
             return "all keys"
-        return f"keys of {len(self.partitions)} of {counted(self.of, 'partition')}"
+        return f"keys of {len(self.partitions)} of {pluralize(self.of, 'partition')}"
 
 
 def sampled(affected: Sequence[Node]) -> list[Node]:

@@ -16,8 +16,8 @@ from rivermeet.assets.sinks.delivery import sink_lag
 from rivermeet.infra.epochs.plan import InputSlice
 from rivermeet.infra.epochs.stages.plan import Plan
 from rivermeet.pipelines import Node, Pipeline
-from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import RivermeetError
+from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.sink import TopicSink
 
 
@@ -70,4 +70,6 @@ def _range(part: InputSlice) -> str:
     new = {p: (part.after.get(p, -1) + 1, end) for p, end in sorted(part.upto.items()) if end > part.after.get(p, -1)}
     offsets = ", ".join(f"{p}: {first}-{last}" for p, (first, last) in new.items())
     table = f", table at version {part.table_version}" if part.table_version is not None else ""
-    return f"{counted(part.records, 'record')}, changelog at version {part.version}{table}; offsets {offsets or 'none'}"
+    return (
+        f"{pluralize(part.records, 'record')}, changelog at version {part.version}{table}; offsets {offsets or 'none'}"
+    )

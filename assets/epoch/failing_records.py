@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import limits
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +47,7 @@ class Computing(Protocol):
         """The declared operation."""
         ...
 
-    def pinned(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
+    def pin(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
         """The frames that the plan may read."""
         ...
 
@@ -71,14 +71,14 @@ def without_failing_records(
 ) -> EpochPlan | None:
     """The plan without the records that make it fail; None where the error is none of the data's."""
     reason = _reason(error)
-    if reason is None or _failure(step, spark, _beginning(step, spark, plan, 0)) is not None:
+    if reason is None or _failure(step, spark, _cut_plan(step, spark, plan, 0)) is not None:
         return None
     skipped = plan
     while reason is not None:
         if len(skipped.skipped) - len(plan.skipped) == limits.FAILING_RECORDS:
             raise TooManyFailingRecordsError(
                 f"'{plan.pipeline}.{plan.node}', epoch {plan.epoch}: more than "
-                f"{counted(limits.FAILING_RECORDS, 'record')} cannot be joined: {reason}; correct the declaration, "
+                f"{pluralize(limits.FAILING_RECORDS, 'record')} cannot be joined: {reason}; correct the declaration, "
                 f"and run `rivermeet rebuild {plan.pipeline} --select {plan.node}`",
                 epoch=plan.epoch,
             )
@@ -103,7 +103,7 @@ def letters(pinned: PinnedInputs) -> DataFrame | None:
     schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string())])
     found: list[DataFrame] = []
     for side in dict.fromkeys(record.side for record in pinned.plan.skipped):
-        records = pinned.skipped(side)
+        records = pinned.read_skipped(side)
         assert records is not None
         reasons = [(r.partition, r.offset, r.reason) for r in pinned.plan.skipped if r.side == side]
         known = frame_of(pinned.spark, reasons, schema)
@@ -118,10 +118,10 @@ def _first(step: Computing, spark: SparkSession, plan: EpochPlan) -> Skipped | N
     from rivermeet.infra.commit_note import Skipped
 
     passes, fails = 0, sum(part.records for part in plan.inputs.values())
-    good, bad, reason = _beginning(step, spark, plan, 0), plan, ""
+    good, bad, reason = _cut_plan(step, spark, plan, 0), plan, ""
     while fails - passes > 1:
         middle = (passes + fails) // 2
-        tried = _beginning(step, spark, plan, middle)
+        tried = _cut_plan(step, spark, plan, middle)
         found = _failure(step, spark, tried)
         if found is None:
             passes, good = middle, tried
@@ -135,7 +135,7 @@ def _first(step: Computing, spark: SparkSession, plan: EpochPlan) -> Skipped | N
     return None
 
 
-def _beginning(step: Computing, spark: SparkSession, plan: EpochPlan, count: int) -> EpochPlan:
+def _cut_plan(step: Computing, spark: SparkSession, plan: EpochPlan, count: int) -> EpochPlan:
     """The plan up to its ``count``-th record in processing order."""
     from functools import reduce
 
@@ -146,7 +146,7 @@ def _beginning(step: Computing, spark: SparkSession, plan: EpochPlan, count: int
 
     sides = {side: node for side, node in step.operation.inputs.items() if node.is_stored}
     plain = plan.model_copy(update={"skipped": ()})
-    pinned = step.pinned(spark, plain)
+    pinned = step.pin(spark, plain)
     places = {"left": LEFT, "right": RIGHT}
     ordered = [
         in_processing_order(pinned.new(side).select("partition", "offset", "timestamp"), places[side]).select(

@@ -14,7 +14,7 @@ from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
 from rivermeet.infra.epochs.stages.plan import Rebuild
 from rivermeet.pipelines import Node
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 
 def materialise(project: Project, node: Node, run_id: str, rebuild: Rebuild | None = None) -> Outcome:
@@ -85,11 +85,11 @@ def _line(node: Node, outcome: Outcome) -> str:
         again += f", {result.note.decided.summary}"
     seconds = sum(result.seconds.values()) + judgement.seconds
     return (
-        f"  {node.name:<24} epoch {result.plan.epoch}: {counted(result.rows, 'row')}{extra}{again}; "
+        f"  {node.name:<24} epoch {result.plan.epoch}: {pluralize(result.rows, 'row')}{extra}{again}; "
         f"{_holds(judgement.verdicts)}; {seconds:.1f} s"
     )
 
 
 def _holds(verdicts: Sequence[InvariantResult]) -> str:
-    checks = f"{sum(v.passed for v in verdicts)} of {counted(len(verdicts), 'check')}"
+    checks = f"{sum(v.passed for v in verdicts)} of {pluralize(len(verdicts), 'check')}"
     return f"{checks} hold{'s' if len(verdicts) == 1 else ''}"

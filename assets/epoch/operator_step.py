@@ -101,12 +101,12 @@ class OperatorStep:
             found[side] = note
         if self._topics is not None:
             self._topics.refuse_unequal(self.node)
-        if previous is not None and _moved(found, previous):
+        if previous is not None and _has_moved(found, previous):
             # An input was recomputed, and what was consumed of it no longer counts.
             plan = self.plan(None, None, epoch)
             return plan.begin_incarnation(previous.incarnation + 1, previous.grace) if plan else None
         after = {side: previous.consumed.get(side, {}) if previous else {} for side in found}
-        upto = self._released(found, after)
+        upto = self._release(found, after)
         inputs: dict[str, InputSlice] = {}
         for side in self.nodes:
             version_of, note = found[side]
@@ -147,7 +147,7 @@ class OperatorStep:
         pin, ends = pin_table(path, part.after if moment == "before" else part.upto, part.incarnation)
         return part.model_copy(update={"table_version": pin, "table_ends": ends})
 
-    def check(self, plan: EpochPlan) -> str | None:
+    def explain_skip(self, plan: EpochPlan) -> str | None:
         """Why the plan must be skipped: an input was recomputed since."""
         rebuild = NodeTables(self.tables, plan.pipeline, plan.node).rebuild
         for side, part in plan.inputs.items():
@@ -161,7 +161,7 @@ class OperatorStep:
                 refuse_unreadable(paths.table, part.table_version, table, rebuild)
         return None
 
-    def _released(
+    def _release(
         self, found: Mapping[str, tuple[int, CommitNote]], after: Mapping[str, Mapping[int, int]]
     ) -> Mapping[str, dict[int, int]]:
         """Up to where each input may be read: all of it, but for what must wait for the other input."""
@@ -178,7 +178,7 @@ class OperatorStep:
         queues = Queues(paths, ends, times, partitions, self.operation.co_partitioned)
         return hold_back(queues, after, idle, self.session, self.clock())
 
-    def pinned(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
+    def pin(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
         """The frames that a plan may read."""
         return PinnedInputs(spark, plan, self.tables, self.nodes, self.elsewhere)
 
@@ -189,7 +189,7 @@ class OperatorStep:
         from rivermeet.joins.operator import EpochInputs, compute, declare_numbers, reads_once
         from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
 
-        pinned = self.pinned(spark, plan)
+        pinned = self.pin(spark, plan)
         operation = self.operation if plan.grace is None else self.operation.with_grace(plan.grace)
         ordered = self.ordered or in_processing_order
         places: dict[Side, int] = {"left": LEFT, "right": RIGHT}
@@ -209,7 +209,7 @@ class OperatorStep:
                 open_records=pinned.open_records,
                 earlier=pinned.earlier,
                 table=lambda side, moment: self.table(pinned, side, moment),
-                emitted=lambda slack: pinned.emitted(self.node, slack),
+                emitted=lambda slack: pinned.read_emitted(self.node, slack),
                 memory=lambda: pinned.memory(self.node),
                 stream_time=plan.stream_time,
                 keep=shared.keep,
@@ -234,11 +234,11 @@ class OperatorStep:
 
     def table(self, pinned: PinnedInputs, side: Side, moment: Moment) -> DataFrame:
         """Live rows of an input table, those that the epoch needs; a view's are resolved from those of its tables."""
-        from rivermeet.joins.equal_columns import needed_rows
+        from rivermeet.joins.equal_columns import find_needed
 
-        ways = needed_rows(self.operation).get(side)
+        ways = find_needed(self.operation).get(side)
         if ways is not None:
-            return pinned.table(side, moment, pinned.needed(side, ways))
+            return pinned.table(side, moment, pinned.where_needed(side, ways))
         return self._rows(pinned, side, self.operation.inputs[side], moment)
 
     def _rows(self, pinned: PinnedInputs, side: str, node: Node, moment: Moment) -> DataFrame:
@@ -252,5 +252,5 @@ class OperatorStep:
         return resolve(join, rows["left"], rows["right"])
 
 
-def _moved(found: Mapping[str, tuple[int, CommitNote]], previous: CommitNote) -> bool:
+def _has_moved(found: Mapping[str, tuple[int, CommitNote]], previous: CommitNote) -> bool:
     return any(note.incarnation != previous.incarnations.get(side, 1) for side, (_, note) in found.items())

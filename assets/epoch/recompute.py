@@ -47,15 +47,15 @@ class Recomputation:
         """All rows of the node, with their offsets."""
         from rivermeet.infra.epochs.rows import with_offsets
 
-        frames = replace(self._step, ordered=self.ordered).compute(self.spark, self._plan, shared)
+        frames = replace(self._step, ordered=self.order_records).compute(self.spark, self._plan, shared)
         return with_offsets(frames.rows, self._plan)
 
-    def taken(self, side: str) -> DataFrame:
+    def take(self, side: str) -> DataFrame:
         """The records of an input, with the ``order`` in which they were taken."""
         from rivermeet.joins.order import LEFT, RIGHT
 
-        pinned = self._step.pinned(self.spark, self._plan)
-        return self.ordered(pinned.new(side), {"left": LEFT, "right": RIGHT}[side])
+        pinned = self._step.pin(self.spark, self._plan)
+        return self.order_records(pinned.new(side), {"left": LEFT, "right": RIGHT}[side])
 
     @property
     def _operation(self) -> Operation:
@@ -85,7 +85,7 @@ class Recomputation:
         )
 
     @cached_property
-    def ordered(self) -> Callable[[DataFrame, int], DataFrame]:
+    def order_records(self) -> Callable[[DataFrame, int], DataFrame]:
         """Gives an input's records the order in which the node's epochs took them."""
         return _by_epoch(self.spark, self._plans, self._operation.table_first)
 
@@ -103,7 +103,7 @@ def _by_epoch(
 
     schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("mark", pa.int64())])
 
-    def ordered(records: DataFrame, side: int) -> DataFrame:
+    def order(records: DataFrame, side: int) -> DataFrame:
         name = "left" if side == LEFT else "right"
         took = [(plan.epoch, plan.inputs[name].upto) for plan in plans if name in plan.inputs]
         ends = [(p, end, epoch) for epoch, upto in took for p, end in upto.items()]
@@ -128,4 +128,4 @@ def _by_epoch(
         named = within.withColumns({"order": order, "commit": F.col("taken"), "partition": F.col("__p")})
         return named.drop("__p", "taken")
 
-    return ordered
+    return order

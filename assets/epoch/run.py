@@ -126,7 +126,7 @@ def _run_epoch(
             missed = judge_missed(context, node, planned.base.epoch, run_id)
         if planned.plan is None:
             return Outcome(missed=missed)
-        crash.reached("planned", node.name)
+        crash.crash_at("planned", node.name)
         stages = stages_of(step, planned.plan, planned, run_id)
         try:
             audited, committed = _write_to_commit(context, stages, clock)
@@ -140,7 +140,7 @@ def _run_epoch(
             audited, committed = _write_to_commit(context, stages_of(step, plan, planned, run_id), clock)
         on_commit()
         result = stages.record.run(context, committed, clock.seconds)
-        crash.reached("recorded", node.name)
+        crash.crash_at("recorded", node.name)
         if context.quality is None:
             return Outcome(result, missed=missed)
         judgement = judge_epoch(context, node, committed.plan, committed.version, audited.results, run_id)

@@ -136,7 +136,7 @@ class SideBySide:
         except BaseException as error:
             if node.name not in self._released:  # what is committed can be read
                 self._failed.add(node.name)
-            self._outcomes[node.name].set_exception(_explained(error))
+            self._outcomes[node.name].set_exception(_explain(error))
         with self._lock:
             self._unfinished -= 1
             if outcome is not None:
@@ -156,15 +156,15 @@ class SideBySide:
         try:
             future.set_result(replace(outcome, folded=materialise_fold(self._project, node, self._run)))
         except BaseException as error:
-            future.set_exception(_explained(error))
+            future.set_exception(_explain(error))
 
 
-def _explained(error: BaseException) -> BaseException:
+def _explain(error: BaseException) -> BaseException:
     """The error, or why the engine is gone, where that is what it comes from."""
-    from rivermeet.infra.engine.session import lost_engine
+    from rivermeet.infra.engine.session import explain_loss
     from rivermeet.infra.engine.watch import EngineLostError
 
-    lost = lost_engine(error)
+    lost = explain_loss(error)
     if lost is None:
         return error
     explained = EngineLostError(lost)

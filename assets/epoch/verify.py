@@ -21,7 +21,7 @@ from rivermeet.assets.project import Project
 from rivermeet.assets.quality.judge_committed import judge_everything
 from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import remember
-from rivermeet.assets.quality.relations.parts import frame_part, node_part, staged_part
+from rivermeet.assets.quality.relations.parts import frame_part, node_part, part_of_staged
 from rivermeet.expectations.results import InvariantResult, Judged, Part, Relation
 from rivermeet.expectations.rules.verify import VERIFY
 from rivermeet.infra.commit_note import CommitNote
@@ -103,8 +103,8 @@ def verify(context: EpochContext, node: Node) -> Verified | None:
     rows, compared = None, None
     if can_be_recomputed(node):
         rows = sum(end + 1 for end in note.ends.values())
-        with _recomputed(context, node, note) as again:
-            compared = _compared(context, node, version, rows, again)
+        with _recompute(context, node, note) as again:
+            compared = _compare(context, node, version, rows, again)
     known = note.decided.invariants if note.decided is not None else ()
     return Verified(node, note.epoch, rows, compared, judge_everything(context, node), known)
 
@@ -121,7 +121,7 @@ def record(project: Project, found: Verified, seconds: float) -> None:
 
 
 @contextmanager
-def _recomputed(context: EpochContext, node: Node, note: CommitNote) -> Iterator[Part]:
+def _recompute(context: EpochContext, node: Node, note: CommitNote) -> Iterator[Part]:
     """The rows of all epochs, computed once more into files that go with the block."""
     from rivermeet.infra.engine.shared_frames import SharedFrames
 
@@ -133,12 +133,12 @@ def _recomputed(context: EpochContext, node: Node, note: CommitNote) -> Iterator
             yield frame_part(paths, "changelog", note.epoch, rows)
             return
     try:
-        yield staged_part(paths, staged)
+        yield part_of_staged(paths, staged)
     finally:
         discard(staged)
 
 
-def _compared(context: EpochContext, node: Node, version: int, rows: int, again: Part) -> InvariantResult:
+def _compare(context: EpochContext, node: Node, version: int, rows: int, again: Part) -> InvariantResult:
     committed = node_part(context.paths(node), "changelog", version)
     relations = {
         "changelog": lambda: Relation("SELECT * FROM {rows}", {"rows": committed}),

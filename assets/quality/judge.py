@@ -20,8 +20,8 @@ from typing import ClassVar
 
 from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quarantine import enforce
-from rivermeet.assets.quality.relations.epoch import audited, effective, nothing_late
-from rivermeet.assets.quality.relations.parts import bounds, frame_part, node_part, staged_part
+from rivermeet.assets.quality.relations.epoch import build_epoch_relations, effective, nothing_late
+from rivermeet.assets.quality.relations.parts import bounds, frame_part, node_part, part_of_staged
 from rivermeet.assets.refused.states import decision_on
 from rivermeet.expectations.invariant import Moment, moment_of
 from rivermeet.expectations.invariants import Invariant, invariants_of
@@ -33,7 +33,7 @@ from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.stages.write import Written
 from rivermeet.pipelines import Node
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Judge:
         """What the stage evaluates, in one line."""
         if context.quality is None:
             return "nothing: verdicts are kept nowhere"
-        rules = judged_at(self.node, "audit")
-        return f"{counted(len(rules), 'invariant')}, {sum(rule.blocking for rule in rules)} of them blocking"
+        rules = select_rules(self.node, "audit")
+        return f"{pluralize(len(rules), 'invariant')}, {sum(rule.blocking for rule in rules)} of them blocking"
 
     def run(self, context: EpochContext, written: Written) -> Audited:
         """Judge the rows; where no verdicts are kept, an epoch is not judged.
@@ -72,12 +72,12 @@ class Judge:
         plan, paths = written.plan, context.paths(self.node)
         node = effective(self.node, plan)
         rows = (
-            staged_part(paths, written.staged)
+            part_of_staged(paths, written.staged)
             if written.staged
             else frame_part(paths, "changelog", plan.epoch, written.rows)
         )
-        judged = audited(context, node, plan, rows, written.counts.rows, lambda: _late(paths, written))
-        results = evaluate(context, node, judged_at(node, "audit"), judged)
+        judged = build_epoch_relations(context, node, plan, rows, written.counts.rows, lambda: _late(paths, written))
+        results = evaluate(context, node, select_rules(node, "audit"), judged)
         decision = decision_on(context.log, plan)
         return Audited(enforce(context, self.node, plan, written.rows, results, decision, self.run_id), decision)
 
@@ -89,7 +89,7 @@ def _late(paths: NodeTables, written: Written) -> Relation:
     staged, epoch = written.staged_sides.get("late"), written.plan.epoch
     if staged is None:
         return Relation("SELECT * FROM {late}", {"late": frame_part(paths, "late", epoch, written.sides["late"])})
-    return Relation(f"SELECT * FROM {{late}} WHERE epoch = {epoch}", {"late": staged_part(paths, staged, "late")})
+    return Relation(f"SELECT * FROM {{late}} WHERE epoch = {epoch}", {"late": part_of_staged(paths, staged, "late")})
 
 
 def judge_commit(context: EpochContext, node: Node, plan: EpochPlan, version: int) -> list[InvariantResult]:
@@ -103,9 +103,9 @@ def judge_commit(context: EpochContext, node: Node, plan: EpochPlan, version: in
     rows = node_part(context.paths(node), "changelog", version, lambda files: epoch_files(files, plan.epoch))
     named = Relation(f"SELECT * FROM {{changelog}} WHERE epoch = {plan.epoch}", {"changelog": rows})
     judged = Judged({"changelog": lambda: named, "bounds": lambda: bounds(plan)})
-    return evaluate(context, node, judged_at(node, "commit"), judged)
+    return evaluate(context, node, select_rules(node, "commit"), judged)
 
 
-def judged_at(node: Node, moment: Moment) -> list[Invariant]:
+def select_rules(node: Node, moment: Moment) -> list[Invariant]:
     """The node's invariants that a run judges at one moment."""
     return [invariant for invariant in invariants_of(node) if moment_of(invariant, node) == moment]

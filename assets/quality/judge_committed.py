@@ -24,13 +24,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rivermeet.assets.quality.judge import judge_commit, judged_at
-from rivermeet.assets.quality.judge_fold import judge_fold_of_another_home, judged_fold
+from rivermeet.assets.quality.judge import judge_commit, select_rules
+from rivermeet.assets.quality.judge_fold import evaluate_fold, judge_fold_of_another_home
 from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import States, last_states, lines_about, quality_lines, quality_of, record
-from rivermeet.assets.quality.relations.epoch import audited, effective, late
-from rivermeet.assets.quality.relations.folded import judged, whole
-from rivermeet.assets.quality.relations.parts import at_version, located, node_part, shown_as
+from rivermeet.assets.quality.relations.epoch import build_epoch_relations, effective, late
+from rivermeet.assets.quality.relations.folded import build_fold_relations, whole
+from rivermeet.assets.quality.relations.parts import at_version, locate, node_part, sql_name
 from rivermeet.assets.refused.states import AuditRefusedError, states
 from rivermeet.expectations.results import FOUND, InvariantResult
 from rivermeet.infra.delta.changelog_files import epoch_files
@@ -58,8 +58,8 @@ def judge_epoch(
     start = time.monotonic()
     # A rebuild replaces these rows: the query names the version that has them.
     paths = context.paths(node)
-    rows = at_version(shown_as(paths, "changelog"), version)
-    audit = [replace(result, sql=located(result.sql, paths, rows)) for result in audit]
+    rows = at_version(sql_name(paths, "changelog"), version)
+    audit = [replace(result, sql=locate(result.sql, paths, rows)) for result in audit]
     results = [*audit, *judge_commit(context, effective(node, plan), plan, version)]
     verdicts = record(context, node, plan.epoch, results, run, f"epoch-{plan.epoch:06d}")
     # An executor may be lost with the rows that a check wanted: the next run has them from the commit. It tries once,
@@ -97,12 +97,12 @@ def judge_everything(context: EpochContext, node: Node) -> list[InvariantResult]
     paths = context.paths(node)
     everything = whole(node, paths, context.log, None)
     mine = effective(node, everything.span)
-    rules = [rule for rule in judged_at(mine, "audit") if rule.stage == "table"] + judged_at(mine, "commit")
-    results = evaluate(context, mine, rules, judged(everything, mine, context.tables))
+    rules = [rule for rule in select_rules(mine, "audit") if rule.stage == "table"] + select_rules(mine, "commit")
+    results = evaluate(context, mine, rules, build_fold_relations(everything, mine, context.tables))
     table, folded = open_table(paths.table), last_note(paths.table)
     # A table of an earlier incarnation is left by a killed rebuild: its inputs are gone.
     if table is not None and folded is not None and folded[1].incarnation == everything.note.incarnation:
-        results += judged_fold(context, whole(node, paths, context.log, table.version()))
+        results += evaluate_fold(context, whole(node, paths, context.log, table.version()))
     return results
 
 
@@ -114,10 +114,10 @@ def as_held(context: EpochContext, node: Node, verdicts: Sequence[InvariantResul
     lines = quality_lines(quality_of(context), lines_about(node, held[-1]), oldest=held[-1])
     newest = {line["invariant"]: line for line in sorted(lines, key=lambda line: line["judged_at"] or 0)}
     broken = {invariant: line for invariant, line in newest.items() if line["state"] != "passed"}
-    return [_held(v, broken[v.invariant.id]) if v.passed and v.invariant.id in broken else v for v in verdicts]
+    return [_to_held(v, broken[v.invariant.id]) if v.passed and v.invariant.id in broken else v for v in verdicts]
 
 
-def _held(result: InvariantResult, line: Mapping[str, Any]) -> InvariantResult:
+def _to_held(result: InvariantResult, line: Mapping[str, Any]) -> InvariantResult:
     found = {name: line[name] for name in FOUND if name != "state"}
     note = f"That is epoch {line['epoch']}, which is held; what is committed holds."
     return replace(result, **found, sample=json.loads(line["sample"] or "[]"), note=note)
@@ -159,8 +159,10 @@ def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[Inva
     paths = context.paths(node)
     version, note = note_upto(paths.changelog, plan.epoch)
     rows = node_part(paths, "changelog", version, lambda files: epoch_files(files, plan.epoch))
-    found = audited(context, node, plan, rows, count_between(plan.ends, note.ends), lambda: late(paths, plan))
-    return evaluate(context, node, judged_at(node, "audit"), found)
+    found = build_epoch_relations(
+        context, node, plan, rows, count_between(plan.ends, note.ends), lambda: late(paths, plan)
+    )
+    return evaluate(context, node, select_rules(node, "audit"), found)
 
 
 def _mark_judged(context: EpochContext, plan: EpochPlan, run: str) -> None:

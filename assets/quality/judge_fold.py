@@ -17,11 +17,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rivermeet.assets.quality.judge import judged_at
+from rivermeet.assets.quality.judge import select_rules
 from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import States, record
 from rivermeet.assets.quality.relations.epoch import effective
-from rivermeet.assets.quality.relations.folded import Folded, folded, judged, rows_of_table
+from rivermeet.assets.quality.relations.folded import Folded, build_fold_relations, find_fold, rows_of_table
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra import crash
 from rivermeet.infra.delta.io import last_note
@@ -55,7 +55,7 @@ def fold_node(context: EpochContext, node: Node, run: str) -> FoldOutcome | None
         start = time.monotonic()
         done = Fold(node).run(context, committed[1])
         seconds = time.monotonic() - start
-        crash.reached("folded", node.name)
+        crash.crash_at("folded", node.name)
         if context.quality is None or (not done and is_judged(context, node)):
             return FoldOutcome(committed[1].epoch, (), None, seconds, 0.0) if done else None
         return judge_fold(context, node, run, seconds)
@@ -69,11 +69,11 @@ def is_judged(context: EpochContext, node: Node) -> bool:
 
 def judge_fold(context: EpochContext, node: Node, run: str, seconds: float) -> FoldOutcome | None:
     """Judge the newest fold, which took ``seconds``, and record that; None where there is none."""
-    of = folded(node, context.paths(node), context.log)
+    of = find_fold(node, context.paths(node), context.log)
     if of is None:
         return None
     start = time.monotonic()
-    verdicts = _recorded(context, of, run)
+    verdicts = _judge_and_record(context, of, run)
     checks = time.monotonic() - start
     line = {"run": run, "fold": round(seconds, 3), "checks": round(checks, 3), "scope": of.scope}
     context.log.write(node.name, of.note.incarnation, of.note.epoch, "folded", json.dumps(line))
@@ -82,21 +82,21 @@ def judge_fold(context: EpochContext, node: Node, run: str, seconds: float) -> F
 
 def judge_fold_of_another_home(context: EpochContext, node: Node, known: States, run: str) -> bool:
     """Judge the newest fold if this home has no verdicts on it, since another one folded; whether it did."""
-    found, rules = last_note(context.paths(node).table) if node.is_table else None, judged_at(node, "fold")
+    found, rules = last_note(context.paths(node).table) if node.is_table else None, select_rules(node, "fold")
     if found is None or not rules or any(r.id in known and known[r.id].epoch == found[1].epoch for r in rules):
         return False
-    of = folded(node, context.paths(node), context.log)
+    of = find_fold(node, context.paths(node), context.log)
     if of is not None:
-        _recorded(context, of, run)
+        _judge_and_record(context, of, run)
     return of is not None
 
 
-def _recorded(context: EpochContext, of: Folded, run: str) -> Sequence[InvariantResult]:
+def _judge_and_record(context: EpochContext, of: Folded, run: str) -> Sequence[InvariantResult]:
     epoch = of.note.epoch
-    return record(context, of.node, epoch, judged_fold(context, of), run, f"fold-{epoch:06d}")
+    return record(context, of.node, epoch, evaluate_fold(context, of), run, f"fold-{epoch:06d}")
 
 
-def judged_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:
+def evaluate_fold(context: EpochContext, of: Folded) -> list[InvariantResult]:
     """What a folded table's invariants find."""
     node = effective(of.node, of.span)
-    return evaluate(context, node, judged_at(node, "fold"), judged(of, node, context.tables))
+    return evaluate(context, node, select_rules(node, "fold"), build_fold_relations(of, node, context.tables))

@@ -22,7 +22,7 @@ from rivermeet.expectations.judge.duck import InProcess
 from rivermeet.expectations.judge.expressions import unlike
 from rivermeet.expectations.judge.spark import OnEngine
 from rivermeet.expectations.results import InvariantResult, Judged
-from rivermeet.expectations.rules.derived import derived_of
+from rivermeet.expectations.rules.derived import derive
 from rivermeet.expectations.rules.record_sql import users_expressions
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node, limits
@@ -53,14 +53,14 @@ def evaluate(context: EpochContext, node: Node, rules: Sequence[Invariant], judg
     return [found[rule.id] for rule in rules]
 
 
-def _because(node: Node, rule: Invariant, mine: InvariantResult | None) -> str | None:
+def _because(node: Node, invariant: Invariant, mine: InvariantResult | None) -> str | None:
     """Why Spark judges a rule that DuckDB may have judged; None where DuckDB's verdict is the last word."""
     if mine is None:
-        return f"DuckDB may understand {unlike(node, rule)!r} otherwise"
+        return f"DuckDB may understand {unlike(node, invariant)!r} otherwise"
     if mine.state == "not evaluated":
         return f"DuckDB could not evaluate it: {(mine.error or 'no reason known').splitlines()[0][:200]}"
     # Spark rounds decimals of more than 38 digits, which are another number to DuckDB.
-    if mine.state == "violated" and users_expressions(rule.violations(node)):
+    if mine.state == "violated" and users_expressions(invariant.violations(node)):
         return "DuckDB found violations by an expression of the pipeline's own"
     return None
 
@@ -73,7 +73,7 @@ def _bytes(node: Node, rules: Sequence[Invariant], judged: Judged) -> int:
             named = relations_of(rule.violations(node))
         except Exception:  # a user's rule that is not a query
             continue
-        derived = [query(node) for name, query in derived_of(node).items() if name in named]
+        derived = [query(node) for name, query in derive(node).items() if name in named]
         names |= {name for query in derived for name in relations_of(query)} | {*named}
     size = 0
     for name in names & set(judged.relations):

@@ -84,10 +84,10 @@ def quality_lines(
     if table is None:
         return ()
 
-    def chosen(files: pa.Table) -> pa.Table:
+    def choose(files: pa.Table) -> pa.Table:
         return files.filter(pc.field(newest) >= oldest) if newest in files.column_names else files
 
-    return lines_of(table, quality.table, _schema(), chosen).to_table(columns, filter=wanted).to_pylist()
+    return lines_of(table, quality.table, _schema(), choose).to_table(columns, filter=wanted).to_pylist()
 
 
 def last_states(quality: Quality, node: Node, epoch: int | None = None) -> States:

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rivermeet.assets.quality.relations.parts import located, shown_as
-from rivermeet.assets.refused.states import AuditRefusedError, Broken, HeldEpoch, held_epochs, now
+from rivermeet.assets.quality.relations.parts import locate, sql_name
+from rivermeet.assets.refused.states import AuditRefusedError, Broken, HeldEpoch, find_held, now
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.layout import NodeTables
@@ -60,7 +60,7 @@ def enforce(
         if r.invariant.blocking and not r.passed
     ]
     count, digest = _digest(rows)
-    before = held_epochs(context.log, node.name, plan.epoch - 1).get(plan.epoch)
+    before = find_held(context.log, node.name, plan.epoch - 1).get(plan.epoch)
     found = HeldEpoch(
         epoch=plan.epoch,
         incarnation=plan.incarnation,
@@ -79,7 +79,7 @@ def enforce(
     _keep(paths, plan, rows, found, digest)
     # After the rows: where the log says that an epoch is held, they can be seen.
     context.log.write(node.name, plan.incarnation, plan.epoch, "held", found.model_dump_json(), found.attempt)
-    late = shown_as(paths, "late")
+    late = sql_name(paths, "late")
     readable = [r for r in moved if late not in r.sql]
     cure = next(r.invariant.cure(node) for r in moved if r.invariant.id == found.broken[0].id)
     raise AuditRefusedError(_refusal(node, found, cure), plan.epoch, readable)
@@ -96,9 +96,9 @@ def _digest(rows: DataFrame) -> tuple[int, str]:
 
 def _in_quarantine(sql: str, rows: DataFrame, paths: NodeTables, epoch: int) -> str:
     """A query over the rows as they were to be committed, over the quarantine instead."""
-    there = f"{shown_as(paths, 'quarantine')} WHERE epoch = {epoch}"
+    there = f"{sql_name(paths, 'quarantine')} WHERE epoch = {epoch}"
     row = f"CAST(CAST(row AS JSON) AS {type_of(rows.schema)})"
-    return located(sql, paths, f"(SELECT unnest({row}) FROM {there})")
+    return locate(sql, paths, f"(SELECT unnest({row}) FROM {there})")
 
 
 def _keep(
@@ -128,7 +128,7 @@ def _refusal(node: Node, held: HeldEpoch, cure: str | None) -> str:
     first, where = held.broken[0], f"{node.pipeline.name} --select {node.name}"
     return (
         f"{node.pipeline.name}.{node.name}: epoch {held.epoch} was not committed. {first.sentence} "
-        f"({first.found}; broken: {', '.join(held.invariants)}). Its inputs stay unread. "
+        f"({first.finding}; broken: {', '.join(held.invariants)}). Its inputs stay unread. "
         f"{cure or 'Fix what is wrong and run again'}; or look at its rows with "
         f"`rivermeet quarantine show {where}`, then commit them as they are with "
         f"`rivermeet quarantine release {where} --epoch {held.epoch}`, or pass them over with "

@@ -109,7 +109,7 @@ def decide(context: EpochContext, node: Node, epoch: int, how: Literal["release"
             loss=loss(node) if how == "drop" else "",
         )
         context.log.write(node.name, held.incarnation, epoch, "decided", decision.model_dump_json(), held.attempt)
-    crash.reached("decided", node.name)
+    crash.crash_at("decided", node.name)
     return decision
 
 
@@ -141,9 +141,9 @@ def decidable(context: EpochContext, node: Node, epoch: int, how: Literal["relea
     return found
 
 
-def _past(found: HeldState | None) -> str:
-    if found is None:
+def _past(state: HeldState | None) -> str:
+    if state is None:
         return "was never refused by its audit"
-    if found.decision is not None:
-        return f"is not held any more: it was {found.decision.summary}"
-    return f"is not held any more: it was {'resolved by a later run' if found.state == 'resolved' else found.state}"
+    if state.decision is not None:
+        return f"is not held any more: it was {state.decision.summary}"
+    return f"is not held any more: it was {'resolved by a later run' if state.state == 'resolved' else state.state}"

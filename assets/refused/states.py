@@ -31,7 +31,7 @@ from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import Node
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 State = Literal["held", "released", "dropped", "release to be run", "drop to be run", "resolved", "put aside"]
 
@@ -59,9 +59,9 @@ class Broken(BaseModel):
     sql: str
 
     @property
-    def found(self) -> str:
+    def finding(self) -> str:
         """What the audit saw, in a few words."""
-        return counted(self.violations or 0, "violation") if self.error is None else self.error.splitlines()[0]
+        return pluralize(self.violations or 0, "violation") if self.error is None else self.error.splitlines()[0]
 
 
 class HeldEpoch(BaseModel):
@@ -125,7 +125,7 @@ class HeldState:
 _Line = TypeVar("_Line", HeldEpoch, Decision)
 
 
-def held_epochs(log: EpochLog, node: str, after: int = 0) -> Mapping[int, HeldEpoch]:
+def find_held(log: EpochLog, node: str, after: int = 0) -> Mapping[int, HeldEpoch]:
     """Epoch to its newest refusal, past epoch ``after``, in order."""
     return _newest(HeldEpoch.model_validate_json(body) for _, body in log.bodies(node, "held", after))
 
@@ -140,13 +140,13 @@ def decision_on(log: EpochLog, plan: EpochPlan) -> Decision | None:
     decision = decisions(log, plan.node, plan.epoch - 1).get(plan.epoch)
     if decision is None:
         return None
-    held = held_epochs(log, plan.node, plan.epoch - 1).get(plan.epoch)
+    held = find_held(log, plan.node, plan.epoch - 1).get(plan.epoch)
     return decision if held is None or held.attempt == decision.attempt else None
 
 
-def held_states(log: EpochLog, node: str, committed: int) -> list[HeldState]:
+def list_states(log: EpochLog, node: str, committed: int) -> list[HeldState]:
     """What became of each refused epoch; ``committed`` is the node's last epoch."""
-    every = held_epochs(log, node)
+    every = find_held(log, node)
     if not every:
         return []
     refused, decided = log.lines(node, "refused"), decisions(log, node)
@@ -163,10 +163,10 @@ def held_states(log: EpochLog, node: str, committed: int) -> list[HeldState]:
 def states(context: EpochContext, node: Node) -> list[HeldState]:
     """What became of each refused epoch of a node, oldest first; read without Spark."""
     found = last_note(context.paths(node).changelog)
-    return held_states(context.log, node.name, found[1].epoch if found else 0)
+    return list_states(context.log, node.name, found[1].epoch if found else 0)
 
 
-def lost(context: EpochContext, node: Node) -> list[HeldState]:
+def find_lost(context: EpochContext, node: Node) -> list[HeldState]:
     """Epochs that were dropped from the changelog as it is now."""
     found = last_note(context.paths(node).changelog)
     since = found[1].since if found else 0

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rivermeet.assets.replay.cases import Case, Input
-from rivermeet.assets.replay.declared import BEFORE_THE_BAR, KEY, declared
+from rivermeet.assets.replay.declared import BEFORE_THE_BAR, KEY, declare
 from rivermeet.assets.replay.run import sort_out
 from rivermeet.joins.reference.families import Asks, reference_module
 from rivermeet.joins.reference.records import Record, Row, Value
@@ -26,7 +26,7 @@ def by_reference(given: Sequence[Any], semantics: str) -> list[dict[str, Any]]:
 
 
 def _rows(case: Case) -> Iterator[Row]:
-    operation = declared(case, 1).operation
+    operation = declare(case, 1).operation
     assert operation is not None
     reference = reference_module(operation)
     join, asks = reference.reference_of(operation), reference.asks(operation)

@@ -96,7 +96,7 @@ class Case(BaseModel):
         }
 
 
-def parsed(content: str | bytes) -> list[Any]:
+def parse(content: str | bytes) -> list[Any]:
     """The cases of a file, as they stand; ValueError where it is no list of cases."""
     try:
         given = json.loads(content)
@@ -108,7 +108,7 @@ def parsed(content: str | bytes) -> list[Any]:
     return found
 
 
-def checked(given: Any, semantics: str) -> Case | str:
+def parse_case(given: Any, semantics: str) -> Case | str:
     """The case, under profile ``semantics`` unless it names its own; or what is wrong with it."""
     if not isinstance(given, dict):
         return f"a case is an object with join, type and input, not {type(given).__name__}"

@@ -30,7 +30,7 @@ def group_of(case: Case) -> Group:
 def refusal(case: Case) -> str | None:
     """Why the case's join cannot be declared, or None."""
     try:
-        declared(case, 1)
+        declare(case, 1)
     except DeclarationError as error:
         return error.problem
     except ValueError as error:
@@ -54,7 +54,7 @@ def refusal(case: Case) -> str | None:
     return None
 
 
-def declared(case: Case, partitions: int) -> Node:
+def declare(case: Case, partitions: int) -> Node:
     """The join of a case, or of several of one group, in so many partitions."""
     pipeline = Pipeline("replay")
     common: dict[str, Any] = {"timestamp": "ts", "value": ["case", "v"]}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.replay.cases import Case
-from rivermeet.assets.replay.declared import declared
+from rivermeet.assets.replay.declared import declare
 from rivermeet.assets.replay.frames import Place, answers, in_listed_order, numbers_of, record_table
 from rivermeet.assets.replay.run import Rows, Way, places, widest
 
@@ -33,18 +33,18 @@ def in_epochs(count: int, folder: str | None = None) -> Way:
 
     def run(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
         with tempfile.TemporaryDirectory(prefix="rivermeet-replay-", dir=folder) as home:
-            return _answered(spark, Path(home), cases, count)
+            return _answer(spark, Path(home), cases, count)
 
     return run
 
 
-def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int) -> Mapping[int, Rows]:
+def _answer(spark: SparkSession, home: Path, cases: Sequence[Case], count: int) -> Mapping[int, Rows]:
     from rivermeet.assets.epoch.operator_step import OperatorStep
     from rivermeet.assets.epoch.run import run_epoch
     from rivermeet.infra.delta.io import read
     from rivermeet.infra.engine.session import close, new_session
 
-    node, numbers, folding = declared(widest(cases), len(cases)), numbers_of(spark, cases), new_session(spark)
+    node, numbers, folding = declare(widest(cases), len(cases)), numbers_of(spark, cases), new_session(spark)
     operation = node.operation
     assert operation is not None
     context = scratch_context(home, spark, folding)
@@ -60,7 +60,7 @@ def _answered(spark: SparkSession, home: Path, cases: Sequence[Case], count: int
             if offset * count // len(cases[case].input) + 1 == epoch
         ]
         for side, source in inputs.values():
-            notes[side] = _published(context, source, side, part, epoch, notes.get(side))
+            notes[side] = _publish(context, source, side, part, epoch, notes.get(side))
         run_epoch(context, step)
     changelog = read(spark, context.paths(node).changelog)
     found = answers(changelog, cases[0].join == "one-to-many", "epoch", "offset")
@@ -79,7 +79,7 @@ def scratch_context(home: Path, spark: SparkSession, folding: SparkSession) -> E
     return EpochContext(str(home / "tables"), log, locks, lambda: spark, lambda: folding, folds="never")
 
 
-def _published(
+def _publish(
     context: EpochContext,
     node: Node,
     side: str,

@@ -79,7 +79,7 @@ def in_listed_order(numbers: Numbers):
     """Gives records their ``order``, which is the case's, and the ``commit`` that they belong to."""
     from pyspark.sql import functions as F
 
-    def ordered(frame: DataFrame, side: int) -> DataFrame:
+    def order(frame: DataFrame, side: int) -> DataFrame:
         place = F.struct(F.col("offset").alias("position"), F.lit(side).alias("side"))
         counted = numbers(frame, commit_every=1)
         return (
@@ -88,7 +88,7 @@ def in_listed_order(numbers: Numbers):
             .drop("commit_every")
         )
 
-    return ordered
+    return order
 
 
 def answers(rows: DataFrame, many: bool, *order: str) -> dict[int, list[dict[str, Any]]]:

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import local
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.assets.replay.cases import Case, checked
-from rivermeet.assets.replay.declared import Group, declared, group_of, refusal
+from rivermeet.assets.replay.cases import Case, parse_case
+from rivermeet.assets.replay.declared import Group, declare, group_of, refusal
 from rivermeet.assets.replay.frames import Place, answers, in_listed_order, numbers_of, records
 from rivermeet.infra.engine.interpretation import INTERPRETED
 
@@ -64,7 +64,7 @@ def sort_out(given: Sequence[Any], semantics: str) -> tuple[list[dict[str, Any]]
     results: list[dict[str, Any]] = [{"name": g.get("name", "?") if isinstance(g, dict) else "?"} for g in given]
     runnable: list[tuple[int, Case]] = []
     for at, one in enumerate(given):
-        case = checked(one, semantics)
+        case = parse_case(one, semantics)
         problem = case if isinstance(case, str) else refusal(case)
         if problem is not None:
             results[at]["error"] = problem
@@ -84,7 +84,7 @@ def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
     shared = SharedFrames("replay", size)
     try:
         numbers = numbers_of(spark, cases)
-        operation = declared(widest(cases), len(cases)).operation
+        operation = declare(widest(cases), len(cases)).operation
         assert operation is not None
         frames = compute(operation, _inputs(spark, cases, numbers, shared.keep))
         return answers(frames.rows, cases[0].join == "one-to-many", "sequence")
@@ -133,7 +133,7 @@ def widest(cases: Sequence[Case]) -> Case:
     return cases[0].model_copy(update={"window": window, **histories, "table_grace_ms": max(graces, default=None)})
 
 
-def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+def compare_rows(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """Rows that only one of two answers to a case has, as lines; an error stands for all rows."""
     one, other = (Counter(_lines(answer)) for answer in (first, second))
     return [f"- {line}" for line in (one - other).elements()] + [f"+ {line}" for line in (other - one).elements()]

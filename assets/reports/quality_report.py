@@ -60,7 +60,7 @@ def histories(
     from rivermeet.assets.reports.reasons import Reasons
     from rivermeet.expectations.report.page import PipelineHistory
 
-    judged, reasons = _judged_epochs(project, pipelines), Reasons(project)
+    judged, reasons = _find_judged(project, pipelines), Reasons(project)
     found: list[PipelineHistory] = []
     for pipeline in pipelines:
         log = project.context(pipeline).log
@@ -70,7 +70,7 @@ def histories(
             for name, lines in measured.items()
         }
         newest = {name: all_of_it[-shown:] for name, all_of_it in epochs.items()}
-        rows = _judged(project, pipeline, newest)
+        rows = _load_verdicts(project, pipeline, newest)
         nodes = [
             reasons.behind(
                 _history(project, node, newest[node.name], len(epochs[node.name]), rows.get(node.name, []), measured)
@@ -106,7 +106,7 @@ def _history(
     )
 
 
-def _judged_epochs(project: Project, pipelines: Sequence[Pipeline]) -> Mapping[tuple[str, str], set[int]]:
+def _find_judged(project: Project, pipelines: Sequence[Pipeline]) -> Mapping[tuple[str, str], set[int]]:
     """(pipeline, node) to the epochs that were judged."""
     import pyarrow.compute as pc
 
@@ -119,7 +119,7 @@ def _judged_epochs(project: Project, pipelines: Sequence[Pipeline]) -> Mapping[t
     return found
 
 
-def _judged(
+def _load_verdicts(
     project: Project, pipeline: Pipeline, newest: Mapping[str, Sequence[int]]
 ) -> Mapping[str, list[Mapping[str, Any]]]:
     """Node to its rows of the quality table at the epochs that are shown.

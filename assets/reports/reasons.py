@@ -22,7 +22,7 @@ from rivermeet.assets.project import Project
 from rivermeet.assets.why.answer import Answer
 from rivermeet.assets.why.changelogs import Changelogs
 from rivermeet.assets.why.expressions import Expressions
-from rivermeet.assets.why.keys import KeyTextError, typed_key
+from rivermeet.assets.why.keys import KeyTextError, parse_key
 from rivermeet.assets.why.tree import UNCUT, tree_of
 from rivermeet.assets.why.walk import Walk
 from rivermeet.expectations.report.page import NodeHistory, Reason
@@ -55,7 +55,7 @@ class Reasons:
     def _why(self, shown: NodeHistory, text: str, stands: bool) -> Reason | None:
         node = shown.node
         try:
-            key = typed_key(text, self._changelogs.of(node).key_type, node.name)
+            key = parse_key(text, self._changelogs.of(node).key_type, node.name)
         except KeyTextError:
             return None
         command = shlex.join(["rivermeet", "why", node.pipeline.name, node.name, text])

@@ -142,7 +142,7 @@ def audit(project: Project, shadow: Shadow, marks: Marks) -> Shadowed:
     inputs = topic_inputs(context, node, note)
     spark = context.session()
     ours = _Ours(context, node, version, note, spark)
-    read_upto, ahead = _read(inputs, marks.progress), _ahead(inputs, marks.progress)
+    read_upto, ahead = _find_progress(inputs, marks.progress), _ahead(inputs, marks.progress)
     records = sum(end + 1 for ends in note.consumed.values() for end in ends.values())
     name = f"shadow_{node.pipeline.name}_{node.name}"
     # What is kept is freed before the files go that it is read from.
@@ -193,8 +193,8 @@ class _Ours:
         return Answers(
             ours=shared.keep(rows),
             theirs=good,
-            left=shared.keep(again.taken("left")) if "left" in operation.inputs else None,
-            right=shared.keep(again.taken("right")) if "right" in operation.inputs else None,
+            left=shared.keep(again.take("left")) if "left" in operation.inputs else None,
+            right=shared.keep(again.take("right")) if "right" in operation.inputs else None,
             keep=shared.keep,
             **positions,
         )
@@ -209,7 +209,7 @@ class _Output(NamedTuple):
 def _theirs(project: Project, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
     """The application's rows, as long as their files last, and how many records they come from."""
     from rivermeet.infra.kafka.formats.registry import Registry
-    from rivermeet.infra.shadow.application import decoded, landed
+    from rivermeet.infra.shadow.application import decode, land
 
     settings, node = project.settings, shadow.node
     key, value = ours.types("key"), ours.types("value")
@@ -218,20 +218,20 @@ def _theirs(project: Project, shadow: Shadow, marks: Marks, ours: _Ours) -> Iter
     # No node can be called so: its own landing is not touched.
     folder = settings.landing / node.pipeline.name / shadow.id
     name = f"{node.pipeline.name}.{node.name}"
-    with landed(project.connection, registry, topic, marks.output, folder, name) as output:
-        yield _Output(decoded(output.landing.read(ours.spark), topic, key, value), output.records)
+    with land(project.connection, registry, topic, marks.output, folder, name) as output:
+        yield _Output(decode(output.landing.read(ours.spark), topic, key, value), output.records)
 
 
 def _ahead(inputs: Sequence[TopicInput], progress: Progress | None) -> int:
     return 0 if progress is None else sum(one.ahead(progress) for one in inputs)
 
 
-def _read(inputs: Sequence[TopicInput], progress: Progress | None) -> dict[str, dict[int, int]]:
+def _find_progress(inputs: Sequence[TopicInput], progress: Progress | None) -> dict[str, dict[int, int]]:
     """By side up to where the application has read; a side that it has read completely is absent."""
     found: dict[str, dict[int, int]] = {}
     for one in inputs if progress is not None else ():
         assert progress is not None
-        upto = one.read_by(progress)
+        upto = one.map_progress(progress)
         if upto is not None:
             # Behind other nodes no record is known to have been read; of several topics the least counts.
             found[one.side] = upto if one.side not in found else {}

@@ -64,9 +64,9 @@ def mark_run(project: Project, nodes: Sequence[Node], run_id: str) -> None:
     pipelines = {node.pipeline.name: node.pipeline for node in nodes}
     for shadow in (one for pipeline in pipelines.values() for one in pipeline.shadows):
         file = _file(project, shadow, run_id)
-        if not file.exists() and any(node in nodes for node in made_of(shadow.node)):
+        if not file.exists() and any(node in nodes for node in list_origins(shadow.node)):
             with suppress(EpochRefusedError):
-                _set(file, mark(project, shadow))
+                _write(file, mark(project, shadow))
 
 
 def marks_of_run(project: Project, shadow: Shadow, run_id: str) -> Marks:
@@ -94,10 +94,10 @@ def topics_below(node: Node) -> Iterator[str]:
         yield from topics_below(part)
 
 
-def made_of(node: Node) -> list[Node]:
+def list_origins(node: Node) -> list[Node]:
     """The node and all stored ones that it is made of."""
     inputs = node.operation.stored_inputs.values() if node.operation is not None else ()
-    return list(dict.fromkeys([*(below for part in inputs for below in made_of(part)), node]))
+    return list(dict.fromkeys([*(below for part in inputs for below in list_origins(part)), node]))
 
 
 def _file(project: Project, shadow: Shadow, run_id: str) -> Path:
@@ -105,7 +105,7 @@ def _file(project: Project, shadow: Shadow, run_id: str) -> Path:
     return folder / f"{run_id}.json"
 
 
-def _set(file: Path, marks: Marks) -> None:
+def _write(file: Path, marks: Marks) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     for other in file.parent.iterdir():
         if time.time() - other.stat().st_mtime > limits.MARKS_SECONDS:

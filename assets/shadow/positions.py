@@ -41,7 +41,7 @@ class Piece:
         """Whether each offset of the range has its record."""
         return self.last - self.first == self.end - 1 - self.start
 
-    def read_upto(self, upto: int) -> int:
+    def map_offset(self, upto: int) -> int:
         """The last changelog offset that a reader of the topic up to ``upto`` has certainly read."""
         if upto >= self.end:
             return self.last
@@ -79,7 +79,7 @@ class TopicInput:
                 return f"{self.topic}/{partition}@{piece.start}..{piece.end - 1}"
         return None
 
-    def read_by(self, progress: Progress) -> Offsets | None:
+    def map_progress(self, progress: Progress) -> Offsets | None:
         """Partition to the last changelog offset that the application has read for sure; None where it has all."""
         if self.is_global or all(progress.upto(self.topic, p) >= end for p, end in self.ends.items()):
             return None
@@ -87,7 +87,7 @@ class TopicInput:
         for piece in self.pieces:
             upto = progress.upto(self.topic, piece.partition)
             if upto > piece.start:
-                found[piece.partition] = max(found[piece.partition], piece.read_upto(upto))
+                found[piece.partition] = max(found[piece.partition], piece.map_offset(upto))
         return found
 
     def behind(self, progress: Progress) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.project import Project
-from rivermeet.assets.shadow.words import heading, parts, read_upto
+from rivermeet.assets.shadow.words import describe_progress, heading, parts
 
 if TYPE_CHECKING:
     from rivermeet.assets.shadow.audit import Shadowed
@@ -27,7 +27,7 @@ def record(project: Project, outcome: Shadowed) -> None:
         "topic": shadow.topic,
         "epoch": outcome.epoch,
         "profile": outcome.profile,
-        "read": list(read_upto(outcome)),
+        "read": list(describe_progress(outcome)),
         "records": outcome.records,
         "undecodable": outcome.undecodable,
         "keys": outcome.keys,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from rivermeet.assets.shadow.audit import Difference, Shadowed
@@ -27,14 +27,14 @@ def lines(outcome: Shadowed) -> Iterator[str]:
     """What there is to say of an audit, one fact a line."""
     node, topic = outcome.shadow.node, outcome.shadow.topic
     yield f"{node.name} up to epoch {outcome.epoch}, profile {outcome.profile}, against topic '{topic}'"
-    yield from (f"  {line}" for line in read_upto(outcome))
+    yield from (f"  {line}" for line in describe_progress(outcome))
     ranges = ", ".join(f"{p}: {end}" for p, (_, end) in outcome.marks.output.ranges.items())
-    yield f"  output: {counted(outcome.records, 'record')}, up to offsets {ranges}"
+    yield f"  output: {pluralize(outcome.records, 'record')}, up to offsets {ranges}"
     if outcome.undecodable:
         yield f"  {outcome.undecodable:,} of them cannot be read as rows of the node and will not be compared:"
         yield from (f"    {why}" for why in outcome.why)
     what = "key" if node.is_table else "distinct row"
-    yield f"  {counted(outcome.keys, what)} compared, {outcome.equal:,} equal{_otherwise(outcome)}"
+    yield f"  {pluralize(outcome.keys, what)} compared, {outcome.equal:,} equal{_otherwise(outcome)}"
     for found in outcome.differences:
         yield f"  {heading(found)}"
         for line in found.first:
@@ -43,16 +43,16 @@ def lines(outcome: Shadowed) -> Iterator[str]:
     yield f"  {outcome.losses:,} lost or wrong, {outcome.explained:,} explained; all of them: {outcome.path}"
 
 
-def read_upto(outcome: Shadowed) -> Iterator[str]:
+def describe_progress(outcome: Shadowed) -> Iterator[str]:
     """Up to where each topic was read, by us and by the application."""
     progress = outcome.marks.progress
     for one in outcome.inputs:
         read = ", ".join(f"{p}: {end}" for p, end in sorted(one.ends.items()))
         where = f"{one.side}: topic '{one.topic}' up to offsets {read or 'none'}"
         if progress is not None and (behind := one.behind(progress)):
-            where += f"; the application is {counted(behind, 'offset')} behind: what they cause is not compared"
+            where += f"; the application is {pluralize(behind, 'offset')} behind: what they cause is not compared"
         if progress is not None and (ahead := one.ahead(progress)):
-            where += f"; the application is {counted(ahead, 'offset')} ahead: what they cause is not ours yet"
+            where += f"; the application is {pluralize(ahead, 'offset')} ahead: what they cause is not ours yet"
         yield where
     if progress is None:
         yield "nobody knows how far the application has read: name its group"
@@ -65,7 +65,7 @@ def heading(found: Difference) -> str:
     """Kind, cause and number of a difference, and what it means."""
     mark = "explained" if found.cause.explained else "LOST" if found.kind == "missing" else "WRONG"
     sentence = found.cause.sentence[0].upper() + found.cause.sentence[1:]
-    return f"{mark} {found.kind}, {found.cause.id}: {counted(found.count, 'row')}. {sentence}"
+    return f"{mark} {found.kind}, {found.cause.id}: {pluralize(found.count, 'row')}. {sentence}"
 
 
 def parts(outcome: Shadowed, line: Mapping[str, Any]) -> Iterator[str]:
@@ -114,4 +114,4 @@ def _otherwise(outcome: Shadowed) -> str:
         return ""
     table = outcome.shadow.node.is_table
     how = "with other rows before the last, or in another order" if table else "whose rows came in another order"
-    return f", {counted(outcome.otherwise, 'key')} of them {how}: no difference"
+    return f", {pluralize(outcome.otherwise, 'key')} of them {how}: no difference"

@@ -18,7 +18,7 @@ from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.epochs.node_lock import NodeLock, lock_folder
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from rivermeet.infra.epochs.context import EpochContext
@@ -56,7 +56,7 @@ def deliver_rows(project: Project, sink: TopicSink) -> DeliveryOutcome | None:
     # A second run of this machine waits; one of another is fenced by the broker.
     with lock.hold():
         changelog = context.paths(node).changelog
-        known = _delivered_epoch(context, sink)
+        known = _find_delivered(context, sink)
         found = deliver(
             sink, changelog, project.connection, project.sessions.open, registry=project.registry, known=known
         )
@@ -74,7 +74,7 @@ def deliver_rows(project: Project, sink: TopicSink) -> DeliveryOutcome | None:
     return outcome
 
 
-def _delivered_epoch(context: EpochContext, sink: TopicSink) -> int:
+def _find_delivered(context: EpochContext, sink: TopicSink) -> int:
     """The last epoch that was delivered of the changelog's incarnation; 0 where none was."""
     found = last_note(context.paths(sink.node).changelog)
     lines = {epoch: json.loads(line) for epoch, line in context.log.lines(sink.id, "delivered").items()}
@@ -84,7 +84,7 @@ def _delivered_epoch(context: EpochContext, sink: TopicSink) -> int:
 
 def rows_of_epochs(rows: int, epochs: int) -> str:
     """So many rows of so many epochs, in words."""
-    return f"{counted(rows, 'row')} of {counted(epochs, 'epoch')}"
+    return f"{pluralize(rows, 'row')} of {pluralize(epochs, 'epoch')}"
 
 
 @dataclass(frozen=True)

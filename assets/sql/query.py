@@ -76,7 +76,7 @@ class CommittedState:
 
         with database(memory, spill) as connection:
             try:
-                text = self._named(connection, query)
+                text = self._over_views(connection, query)
                 if "xxhash64(" in query.lower():
                     _let_hash(connection, text)
                 text = f"SELECT to_json(__row) FROM ({text}) AS __row" if as_json else text
@@ -106,7 +106,7 @@ class CommittedState:
         for pipeline in folders(""):
             yield from ((Path(pipeline).name, Path(node).name) for node in folders(pipeline))
 
-    def _named(self, connection: DuckDBPyConnection, query: str) -> str:
+    def _over_views(self, connection: DuckDBPyConnection, query: str) -> str:
         """The query over views, which are made of the tables that it names."""
         ((text,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
         parsed = json.loads(text)
@@ -158,7 +158,7 @@ class CommittedState:
     def _table(self, name: Sequence[str], path: str, version: int | None) -> Relation:
         newest = open_table(path)
         if newest is None:
-            raise self._missing(name)
+            raise self._explain_missing(name)
         try:
             table = newest if version is None else open_table(path, version)
         except (DeltaError, OverflowError):  # one that is not there yet, or not any more
@@ -171,7 +171,7 @@ class CommittedState:
         """What a node has now, in the columns of a folded table."""
         committed = last_note(paths.changelog)
         if committed is None:
-            raise self._missing(name)
+            raise self._explain_missing(name)
         ends, folded = committed[1].ends, last_note(paths.table)
         version, upto = (
             (None, {})
@@ -185,7 +185,7 @@ class CommittedState:
         place = "timestamp AS _timestamp, partition AS _partition, offset AS _offset"
         return Relation(f"SELECT key.*, value.*, {place} FROM ({rows.sql})", rows.parts)
 
-    def _missing(self, name: Sequence[str]) -> QueryError:
+    def _explain_missing(self, name: Sequence[str]) -> QueryError:
         there = sorted({".".join(one.split(".")[:2]) for one in self.names()})
         return QueryError(
             f"{'.'.join(name)} is not there, or has committed nothing; there are: {', '.join(there) or 'none'}"

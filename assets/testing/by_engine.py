@@ -67,7 +67,7 @@ class ByEngine:
         paths = self._context.paths(node)
         return [
             Made(None if row["key"] is None else tuple(row["key"].values()), row["value"], row["timestamp"])
-            for row in _committed(paths.changelog, "epoch", "partition", "offset")
+            for row in _read_committed(paths.changelog, "epoch", "partition", "offset")
         ]
 
     def late(self, node: Node) -> list[Made]:
@@ -76,7 +76,7 @@ class ByEngine:
 
         assert node.operation is not None
         found: list[Made] = []
-        for row in _committed(self._context.paths(node).late, "epoch", "partition", "offset"):
+        for row in _read_committed(self._context.paths(node).late, "epoch", "partition", "offset"):
             if row["close"] is not None:
                 value = json.loads(row["value"])
                 columns = {column: value.get(column) for column in node.operation.inputs[row["side"]].value}
@@ -127,7 +127,7 @@ def _changelog(key: pa.Schema, value: pa.Schema) -> pa.Schema:
     return pa.schema({"key": pa.struct(list(key)), "value": pa.struct(list(value)), **numbers})
 
 
-def _committed(path: str, *order: str) -> list[dict[str, Any]]:
+def _read_committed(path: str, *order: str) -> list[dict[str, Any]]:
     """The committed rows of a Delta table in order; none where it is not there."""
     from rivermeet.infra.delta.lines import open_table
 

@@ -190,7 +190,7 @@ class ByReference:
 
     def _epoch(self, computed: Computed) -> None:
         operation, first = computed.operation, not computed.read
-        new = self._released(computed)
+        new = self._release(computed)
         if not first and not any(new.get(side) for side in operation.triggers):
             return
         for side, made in new.items():
@@ -199,12 +199,12 @@ class ByReference:
             if isinstance(node, GlobalView):
                 self._load(computed, node)
         rows: list[Row] = []
-        for x in self._ordered(computed, new):
+        for x in self._order(computed, new):
             rows += computed.join.process(x)
         rows += getattr(computed.join, "commit", list)()
         self.made[computed.node.name] += self._results(computed, rows)
 
-    def _released(self, computed: Computed) -> dict[str, list[Made]]:
+    def _release(self, computed: Computed) -> dict[str, list[Made]]:
         """What each side has that is new, and need not wait for the other side."""
         operation = computed.operation
         nodes = {side: node for side, node in operation.inputs.items() if node.is_stored}
@@ -221,7 +221,7 @@ class ByReference:
             new["right"] = []
         return new
 
-    def _ordered(self, computed: Computed, new: Mapping[str, Sequence[Made]]) -> list[Record]:
+    def _order(self, computed: Computed, new: Mapping[str, Sequence[Made]]) -> list[Record]:
         sides = {
             side: self._records(self.shapes[node.name], side, new.get(side, ()), computed.asks.get(side))
             for side, node in computed.operation.inputs.items()
@@ -252,10 +252,10 @@ class ByReference:
         if computed.select is None:
             return [Made(row.key, row.value, row.timestamp) for row in rows]
         joined = [row for row in rows if row.value is not None]
-        values = iter(self._joined(computed.select, [row.value for row in joined]))
+        values = iter(self._join_values(computed.select, [row.value for row in joined]))
         return [Made(row.key, None if row.value is None else next(values), row.timestamp) for row in rows]
 
-    def _joined(self, select: Select, pairs: Sequence[tuple[Value | None, Value | None]]) -> list[dict[str, Any]]:
+    def _join_values(self, select: Select, pairs: Sequence[tuple[Value | None, Value | None]]) -> list[dict[str, Any]]:
         """What a value joiner gives of a left and a right record each."""
         sides = [
             {side: None if value is None else value.record for side, value in zip(("left", "right"), pair, strict=True)}
@@ -279,7 +279,7 @@ class ByReference:
         )
         pairs = [(x, right.get(key_of(join.right.key, x.found))) for x in left.values()]
         met = [(x, o) for x, o in pairs if o is not None or join.how != "inner"]
-        values = self._joined(select, [(x.value, o and o.value) for x, o in met])
+        values = self._join_values(select, [(x.value, o and o.value) for x, o in met])
         times = [x.timestamp if o is None else max(x.timestamp, o.timestamp) for x, o in met]
         return [Made(x.key, value, at) for (x, _), value, at in zip(met, values, times, strict=True)]
 
@@ -319,7 +319,7 @@ def _value_type(
     return asks.gives if operation.select and asks is not None else given
 
 
-def _summed(kind: Any) -> pa.DataType:
+def _sum_type(kind: Any) -> pa.DataType:
     if pa.types.is_decimal(kind):
         return pa.decimal128(min(38, kind.precision + 10), kind.scale)
     return pa.int64() if pa.types.is_integer(kind) else pa.float64()
@@ -327,7 +327,7 @@ def _summed(kind: Any) -> pa.DataType:
 
 _AGGREGATED: Mapping[str, Callable[[Any], pa.DataType]] = {
     "count": lambda kind: pa.int64(),
-    "sum": _summed,
+    "sum": _sum_type,
     "min": lambda kind: kind,
     "max": lambda kind: kind,
     "avg": lambda kind: kind if pa.types.is_decimal(kind) else pa.float64(),

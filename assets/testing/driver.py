@@ -223,17 +223,17 @@ class TestDriver:
         lacking = [name for name in names if key.get(name) is None]
         if lacking:
             raise DriverError(f"'{source.name}': key column '{lacking[0]}' is null; give key=None for no key")
-        return tuple(_typed(source, shape.key, key).values())
+        return tuple(_cast(source, shape.key, key).values())
 
     def _value(self, source: Node, shape: Shape, value: Any) -> dict[str, Any] | None:
         if value is None:
             return None
         if not isinstance(value, Mapping):
             raise DriverError(f"'{source.name}': value is {value!r}; give its columns: {', '.join(shape.value.names)}")
-        return _typed(source, shape.value, value)
+        return _cast(source, shape.value, value)
 
 
-def _typed(source: Node, columns: pa.Schema, given: Mapping[str, Any]) -> dict[str, Any]:
+def _cast(source: Node, columns: pa.Schema, given: Mapping[str, Any]) -> dict[str, Any]:
     """The columns in their declared types."""
     unknown = [name for name in given if name not in columns.names]
     if unknown:

@@ -97,11 +97,11 @@ class Changelog:
 
     def late(self, key: Mapping[str, Any] | None) -> list[Row]:
         """Rows of the late table with a key, which is one of the input's."""
-        return self._committed(self._rows(self._paths.late, self._is_key(key)))
+        return self._keep_committed(self._rows(self._paths.late, self._is_key(key)))
 
     def letters(self) -> list[Row]:
         """Dead letters of the incarnation."""
-        return self._committed(self._rows(self._paths.dead_letter, []))
+        return self._keep_committed(self._rows(self._paths.dead_letter, []))
 
     def origin_of(self, row: Row) -> Origin:
         """Where a record of a source came from: the place that is kept, or what the plan of its epoch has read.
@@ -128,7 +128,7 @@ class Changelog:
         found = reads.among(epoch) if reads is not None else Origin(None, None, f"epoch {epoch}")
         return replace(found, says=f"{found.says}{again}")
 
-    def _committed(self, rows: list[Row]) -> list[Row]:
+    def _keep_committed(self, rows: list[Row]) -> list[Row]:
         note = self.note
         if note is None:
             return []

@@ -24,7 +24,7 @@ class KeyTextError(RivermeetError):
     remedy = "Write the key as the message shows it: the value, `column=value,…` or a JSON object."
 
 
-def typed_key(text: str, columns: pa.StructType, node: str) -> dict[str, Any]:
+def parse_key(text: str, columns: pa.StructType, node: str) -> dict[str, Any]:
     """The key in the types of its columns.
 
     Parameters
@@ -38,13 +38,13 @@ def typed_key(text: str, columns: pa.StructType, node: str) -> dict[str, Any]:
         With the columns that the key has, and an example.
     """
     names = [field.name for field in columns]
-    given = _given(text, names, node)
+    given = _split(text, names, node)
     if set(given) != set(names):
-        raise KeyTextError(f"'{text}' names {', '.join(given)}; {_wanted(columns, node)}")
-    return {field.name: _typed(given[field.name], field, node) for field in columns}
+        raise KeyTextError(f"'{text}' names {', '.join(given)}; {_say_wanted(columns, node)}")
+    return {field.name: _cast(given[field.name], field, node) for field in columns}
 
 
-def _given(text: str, names: list[str], node: str) -> Mapping[str, Any]:
+def _split(text: str, names: list[str], node: str) -> Mapping[str, Any]:
     if text.lstrip().startswith("{"):
         try:
             return json.loads(text)
@@ -58,7 +58,7 @@ def _given(text: str, names: list[str], node: str) -> Mapping[str, Any]:
     return {name.strip(): value for name, _, value in parts}
 
 
-def _typed(value: Any, field: pa.Field, node: str) -> Any:
+def _cast(value: Any, field: pa.Field, node: str) -> Any:
     if value is None:
         return None
     try:
@@ -70,5 +70,5 @@ def _typed(value: Any, field: pa.Field, node: str) -> Any:
         raise KeyTextError(f"'{value}' is no {field.type}, which '{field.name}' of '{node}' is") from None
 
 
-def _wanted(columns: pa.StructType, node: str) -> str:
+def _say_wanted(columns: pa.StructType, node: str) -> str:
     return f"give all of {', '.join(f'{field.name} ({field.type})' for field in columns)} of '{node}'"

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from rivermeet.assets.why.changelogs import Changelogs, Row
 from rivermeet.assets.why.expressions import Expressions
-from rivermeet.joins.why.evidence import Found, Key, Order, Unknown, is_there, named
+from rivermeet.joins.why.evidence import Found, Key, Order, Unknown, is_there, show_key
 from rivermeet.joins.why.replay import time_decides, values_of
 from rivermeet.pipelines import GlobalView, Node, Operation, limits
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 SIDES = ("left", "right")
 
@@ -43,7 +43,7 @@ class Records:
         assert self.node.operation is not None
         return self.node.operation
 
-    def stored(self, side: str) -> tuple[str, Node]:
+    def resolve(self, side: str) -> tuple[str, Node]:
         """The changelog that stands for a side, as plans name it: of a view, that of its left table."""
         node, place = self.operation.inputs[side], side
         while isinstance(node, GlobalView):
@@ -56,43 +56,43 @@ class Records:
         if not isinstance(node, GlobalView) or isinstance(node.join_spec.right, GlobalView) or trigger.order is None:
             return None
         view = node.join_spec
-        (cells,) = self.evaluated(side, view.key, [found])
+        (cells,) = self.evaluate(side, view.key, [found])
         if any(cell is None or isinstance(cell, Unknown) for cell in cells.values()):
             return view.right, None
         at: Order = (trigger.order[0], math.inf) if self.operation.table_first else trigger.order
-        place = self.stored(side)[0].removesuffix(".left") + ".right"
-        rows = [self._found(side, row, place, view.right) for row in self.changelogs.of(view.right).of_key(cells)]
+        place = self.resolve(side)[0].removesuffix(".left") + ".right"
+        rows = [self._to_found(side, row, place, view.right) for row in self.changelogs.of(view.right).of_key(cells)]
         seen = [(one.order, one) for one in rows if one.order is not None and one.order <= at]
         last = max(seen, key=lambda pair: pair[0], default=(None, None))[1]
         return view.right, last if is_there(last) else None
 
     def record(self, side: str, partition: int, offset: int) -> Found | None:
         """The record at a place of an input."""
-        row = self.changelogs.of(self.stored(side)[1]).at(partition, offset)
-        return None if row is None else self._found(side, row)
+        row = self.changelogs.of(self.resolve(side)[1]).at(partition, offset)
+        return None if row is None else self._to_found(side, row)
 
     def records(self, side: str, key: Key) -> Sequence[Found]:
         """Records of a key, by partition and offset: the newest `limits.REPLAYED_RECORDS`."""
         asked = side, values_of(key)
         if asked not in self._of_key:
-            node = self.stored(side)[1]
+            node = self.resolve(side)[1]
             rows = self.changelogs.of(node).of_key(key)
             newest = rows[-limits.REPLAYED_RECORDS :]
             if len(newest) < len(rows):
-                says = f"'{node.name}' has {counted(len(rows), 'record')} of {named(key)}; only the newest"
+                says = f"'{node.name}' has {pluralize(len(rows), 'record')} of {show_key(key)}; only the newest"
                 self.cut[f"{says} {len(newest)} are looked at"] = None
-            self._of_key[asked] = [self._found(side, row) for row in newest]
+            self._of_key[asked] = [self._to_found(side, row) for row in newest]
         return self._of_key[asked]
 
-    def evaluated(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
+    def evaluate(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
         """What expressions give of records of one side, by name."""
         seen = [{**(one.key or {}), **(one.value or {}), "_timestamp": one.timestamp} for one in records]
-        columns = self.changelogs.of(self.stored(side)[1]).columns
+        columns = self.changelogs.of(self.resolve(side)[1]).columns
         return self.expressions.of(asked, pa.Table.from_pylist(seen, columns))
 
-    def reached(self, side: str, partition: int, before: Order) -> int | None:
+    def stream_time(self, side: str, partition: int, before: Order) -> int | None:
         """The highest timestamp (ms) of an input's partition that was consumed before a place in the order."""
-        place, node = self.stored(side)
+        place, node = self.resolve(side)
         epoch, *within = before
         found: list[int] = []
         for read, after, upto in self._bounds(place, partition):
@@ -116,19 +116,19 @@ class Records:
         names = ("side", "key", "timestamp", "partition", "offset", "stream_time", "close", "reason")
         return [{name: row[name] for name in names} for row in self.changelogs.of(self.node).late(key)]
 
-    def rebuilt(self) -> list[str]:
+    def find_rebuilt(self) -> list[str]:
         """Inputs that were recomputed since the node has read them: offsets mean other records there."""
         found: list[str] = []
         for plan in self.changelogs.of(self.node).plans[-1:]:
-            for place, node in map(self.stored, self.operation.inputs):
+            for place, node in map(self.resolve, self.operation.inputs):
                 note, part = self.changelogs.of(node).note, plan.inputs.get(place)
                 if note is not None and part is not None and note.incarnation != part.incarnation:
                     found.append(node.name)
         return found
 
-    def _found(self, side: str, row: Row, place: str | None = None, node: Node | None = None) -> Found:
+    def _to_found(self, side: str, row: Row, place: str | None = None, node: Node | None = None) -> Found:
         if place is None or node is None:
-            place, node = self.stored(side)
+            place, node = self.resolve(side)
         order = self._order(side, place, node, row["partition"], row["offset"])
         return Found(side, row["key"], row["value"], row["timestamp"], row["partition"], row["offset"], order)
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.why.answer import Absent, Answer, Cause, Explained
 from rivermeet.infra.printable import printable
-from rivermeet.joins.why.evidence import moment, named, shown
-from rivermeet.pipelines.counted import counted
+from rivermeet.joins.why.evidence import moment, show, show_key
+from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -32,8 +32,8 @@ def tree_of(answer: Answer) -> Tree:
     from rich.tree import Tree
 
     more = answer.total - len(answer.rows)
-    count = counted(answer.total, "row") + (f", the newest {len(answer.rows):,}" if more else "")
-    root = Tree(_line(f"{answer.pipeline}.{answer.node} ({answer.kind})  {named(answer.key)}: {count}", ""))
+    count = pluralize(answer.total, "row") + (f", the newest {len(answer.rows):,}" if more else "")
+    root = Tree(_line(f"{answer.pipeline}.{answer.node} ({answer.kind})  {show_key(answer.key)}: {count}", ""))
     for row in answer.rows:
         _row(root.add(_line(_head(row), "bold")), row)
     if not answer.live:
@@ -71,21 +71,21 @@ def _cause(branch: Tree, cause: Cause) -> None:
         branch.add(_line(f"{says} nothing of {cause.side} '{cause.node}'", ""))
         return
     at = cause.row
-    text = f"{says} {cause.side} '{cause.node}' {named(at.key)}: {_head(at)}"
+    text = f"{says} {cause.side} '{cause.node}' {show_key(at.key)}: {_head(at)}"
     _row(branch.add(_line(text, "")), at)
 
 
 def _absent(branch: Tree, reason: Absent) -> None:
     below = branch.add(_line(reason.says, "cyan"))
     for row in reason.records:
-        _row(below.add(_line(f"'{row.node}' {named(row.key)}: {_head(row)}", "")), row)
+        _row(below.add(_line(f"'{row.node}' {show_key(row.key)}: {_head(row)}", "")), row)
     for each in reason.below:
         _absent(below, each)
 
 
 def _head(row: Explained) -> str:
     """A row in one line: its time, its value, and its place."""
-    value = "tombstone" if row.value is None else _cut(", ".join(f"{c}={shown(v)}" for c, v in row.value.items()))
+    value = "tombstone" if row.value is None else _cut(", ".join(f"{c}={show(v)}" for c, v in row.value.items()))
     return f"{moment(row.timestamp)}  {value}  [epoch {row.epoch}, partition {row.partition}, offset {row.offset}]"
 
 

@@ -21,7 +21,7 @@ from rivermeet.assets.why.expressions import Expressions
 from rivermeet.assets.why.letters import Letter, letters_of
 from rivermeet.assets.why.records import Records
 from rivermeet.joins.why.evidence import Found, Key, ResultRow
-from rivermeet.joins.why.families import made_of, missing
+from rivermeet.joins.why.families import explain_absence, find_origins
 from rivermeet.pipelines import Node, limits
 
 
@@ -42,7 +42,7 @@ class Walk:
         shown = rows[-limit:]
         ends = {id(row): after for row, after in pairwise(rows)} if node.is_table else {}
         explained = tuple(
-            replace(self.explained(node, row), replaced=self._replaced(node, ends.get(id(row)))) for row in shown
+            replace(self.explain(node, row), replaced=self._find_replaced(node, ends.get(id(row)))) for row in shown
         )
         records = self.records(node) if node.operation is not None else None
         absent = () if live else self.absent(node, key)
@@ -56,7 +56,7 @@ class Walk:
     def _notes(self, node: Node) -> tuple[str, ...]:
         """What keeps the node from showing what its inputs have."""
         name = node.pipeline.name
-        rebuilt = self.records(node).rebuilt() if node.operation is not None else []
+        rebuilt = self.records(node).find_rebuilt() if node.operation is not None else []
         found = [
             f"'{part}' was recomputed, and '{node.name}' has not read it since: run `rivermeet run {name}`"
             for part in rebuilt
@@ -73,7 +73,7 @@ class Walk:
         """The evidence of a computed node."""
         return self._records.setdefault(node.name, Records(self.changelogs, node, self.expressions))
 
-    def explained(self, node: Node, row: Row, depth: int = 0) -> Explained:
+    def explain(self, node: Node, row: Row, depth: int = 0) -> Explained:
         """A row with its causes, back to the sources."""
         columns = ("key", "value", "timestamp", "partition", "offset", "epoch")
         plain = Explained(node.name, *(row[name] for name in columns))
@@ -88,33 +88,33 @@ class Walk:
         if trigger is None or trigger.order is None:
             place = f"{at['side']} record, partition {at['partition']}, offset {at['offset']}"
             return replace(plain, says=(f"its trigger, {place}, is not there any more",))
-        made = made_of(node.operation, _result(row, trigger), records)
+        made = find_origins(node.operation, _result(row, trigger), records)
         causes = [self._cause(records, side, found, trigger, depth) for side, found in made.parts.items()]
         if all(found is None or not _same(found, trigger) for found in made.parts.values()):
             causes.append(self._cause(records, trigger.side, trigger, trigger, depth))
         for side, key in made.asked:
-            self._collect(records.stored(side)[1], key)
+            self._collect(records.resolve(side)[1], key)
         return replace(plain, causes=tuple(causes), says=made.says)
 
-    def _replaced(self, node: Node, after: Row | None) -> Replaced | None:
+    def _find_replaced(self, node: Node, after: Row | None) -> Replaced | None:
         if after is None:
             return None
         side = None if node.operation is None else after["trigger"]["side"]
-        by = None if side is None else self.records(node).stored(side)[1].name
+        by = None if side is None else self.records(node).resolve(side)[1].name
         return Replaced(after["offset"], after["epoch"], after["timestamp"], after["value"] is None, side, by)
 
     def _cause(self, records: Records, side: str, found: Found | None, trigger: Found, depth: int) -> Cause:
-        node = records.stored(side)[1]
+        node = records.resolve(side)[1]
         role = "trigger" if found is not None and _same(found, trigger) else "joined"
         row = None if found is None else self.changelogs.of(node).at(found.partition, found.offset)
         if found is None or row is None:
             return Cause(side, node.name, role, None)
-        explained = self.explained(node, row, depth + 1)
+        explained = self.explain(node, row, depth + 1)
         behind = records.behind(side, found, trigger)
         if behind is not None:
             part, other = behind
             beside = None if other is None else self.changelogs.of(part).at(other.partition, other.offset)
-            shown = None if beside is None else self.explained(part, beside, depth + 1)
+            shown = None if beside is None else self.explain(part, beside, depth + 1)
             explained = replace(explained, causes=(*explained.causes, Cause("right", part.name, "joined", shown)))
         return Cause(side, node.name, role, explained)
 
@@ -125,14 +125,14 @@ class Walk:
             return (self._not_in_source(node, key),)
         records = self.records(node)
         found: list[Absent] = []
-        for reason in missing(node.operation, key, records):
-            parts = [(records.stored(one.side)[1], one) for one in reason.records]
+        for reason in explain_absence(node.operation, key, records):
+            parts = [(records.resolve(one.side)[1], one) for one in reason.records]
             rows = [(part, self.changelogs.of(part).at(one.partition, one.offset)) for part, one in parts]
-            shown = tuple(self.explained(part, row, depth + 1) for part, row in rows if row is not None)
+            shown = tuple(self.explain(part, row, depth + 1) for part, row in rows if row is not None)
             below: tuple[Absent, ...] = ()
             if reason.asked is not None and depth < limits.WALKED_NODES:
                 # Why that input has no record of the key.
-                below = self.absent(records.stored(reason.asked[0])[1], reason.asked[1], depth + 1)
+                below = self.absent(records.resolve(reason.asked[0])[1], reason.asked[1], depth + 1)
             found.append(Absent(node.name, reason.code, reason.says, shown, below))
         if letters := [letter for letter in self._letters if letter.node == node.name]:
             says = f"a record of it cannot be joined, and is a dead letter: {letters[-1].reason}"
@@ -146,7 +146,7 @@ class Walk:
         self._collect(node, key)
         rows = self.changelogs.of(node).of_key(key)
         if rows:
-            return Absent(node.name, "deleted", "its last record is a tombstone", (self.explained(node, rows[-1]),))
+            return Absent(node.name, "deleted", "its last record is a tombstone", (self.explain(node, rows[-1]),))
         source = node.source
         where = f", or whose rows fail `{source.where}`" if source is not None and source.where else ""
         letters = [letter for letter in self._letters if letter.node == node.name]
@@ -154,7 +154,7 @@ class Walk:
             says = f"its row is a dead letter: {letters[-1].reason}"
             return Absent(node.name, "dead-letter", says)
         # No server is asked.
-        unread = self.changelogs.project.source_step(node).undelivered()
+        unread = self.changelogs.project.source_step(node).describe_unread()
         more = f"; not read yet: {unread}" if unread else ""
         return Absent(node.name, "not-delivered", f"nothing that was read of '{node.name}' has the key{where}{more}")
 

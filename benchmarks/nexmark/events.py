@@ -114,9 +114,9 @@ def _person(number: Any, rng: Random, pace: Pace) -> Columns:
     digits = [f"{n:04d}" for n in range(10_000)]
     return {
         "id": FIRST_ID + number // CYCLE,
-        "name": _joined(_any(FIRST_NAMES, rng, count), _any(LAST_NAMES, rng, count), " "),
-        "email": _joined(_text(rng, count, 7), "@", _text(rng, count, 5), ".com", ""),
-        "credit_card": _joined(*(_any(digits, rng, count) for _ in range(4)), " "),
+        "name": _join_texts(_any(FIRST_NAMES, rng, count), _any(LAST_NAMES, rng, count), " "),
+        "email": _join_texts(_text(rng, count, 7), "@", _text(rng, count, 5), ".com", ""),
+        "credit_card": _join_texts(*(_any(digits, rng, count) for _ in range(4)), " "),
         "city": _any(CITIES, rng, count),
         "state": _any(STATES, rng, count),
     }
@@ -151,8 +151,8 @@ def _bid(number: Any, rng: Random, pace: Pace) -> Columns:
         *(f"&channel_id={n}" if known else "" for n, known in enumerate(rng.random(OTHER_CHANNELS) < 0.9)),
     ]
     folders = (_text(rng, len(channels), 5, "_") for _ in range(3))
-    page = _joined("https://www.nexmark.com", *folders, "item.htm?query=1", "/")
-    urls = _joined(page, pa.array(named), "")
+    page = _join_texts("https://www.nexmark.com", *folders, "item.htm?query=1", "/")
+    urls = _join_texts(page, pa.array(named), "")
     through = pa.array(
         np.where(rng.random(count) < 1 / 2, rng.integers(0, hot, count), rng.integers(hot, len(channels), count))
     )
@@ -174,7 +174,7 @@ def _someone(newest: Any, rng: Random) -> Any:
     return newest + 1 - active + rng.integers(0, active + LEAD)
 
 
-def _joined(*parts: Any) -> pa.Array:
+def _join_texts(*parts: Any) -> pa.Array:
     """Texts side by side; the last part stands between them."""
     return pc.call_function("binary_join_element_wise", list(parts))
 

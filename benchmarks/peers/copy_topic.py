@@ -16,7 +16,7 @@ PEERS = {"eos": "Kafka Streams, topic to topic, exactly once", "alo": "Kafka Str
 LIMIT_S = 600
 
 
-def copied(guarantee: str, address: str, topic: str, count: int, scratch: Path) -> float:
+def copy_topic(guarantee: str, address: str, topic: str, count: int, scratch: Path) -> float:
     """Seconds from the start of the program until the other topic has so many committed records.
 
     Parameters

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from benchmarks.peers.duckdb_incremental import CHANGES, JOINED, TABLES, TOUCHED
-from benchmarks.peers.line import epoch_files, finished
+from benchmarks.peers.line import epoch_files, print_line
 
 ENDED = """SELECT t.key AS order_id, r.* EXCLUDE (order_id), r.order_id IS NULL AS gone
 FROM touched t LEFT JOIN ({joined} WHERE o.key IN (SELECT key FROM touched)) r ON r.order_id = t.key"""
@@ -36,7 +36,7 @@ def main(workload: str, data: Path, scratch: Path) -> None:
         database.execute(CHANGES.format(file=file))
         for table, side in TABLES.items():
             rows = f"SELECT key, fk, num, text, del = 1 AS gone FROM changes WHERE side = {side}"
-            _merged(str(scratch / table), "key", database.sql(rows).to_arrow_table())
+            _merge(str(scratch / table), "key", database.sql(rows).to_arrow_table())
             files = [uri.removeprefix("file://") for uri in DeltaTable(str(scratch / table)).file_uris()]
             database.execute(f"CREATE OR REPLACE VIEW {table} AS SELECT * FROM read_parquet({files})")
         if not seconds:
@@ -44,15 +44,15 @@ def main(workload: str, data: Path, scratch: Path) -> None:
         else:
             database.execute(TOUCHED)
             rows = ENDED.format(joined=JOINED)
-        _merged(result, "order_id", database.sql(rows).to_arrow_table())
+        _merge(result, "order_id", database.sql(rows).to_arrow_table())
         seconds.append(time.monotonic() - start)
     files = [uri.removeprefix("file://") for uri in DeltaTable(result).file_uris()]
     found = database.execute(f"SELECT count(*), sum(amount * (tier + 1)) FROM read_parquet({files})").fetchone()
     assert found is not None
-    finished("delta-rs MERGE", workload, data, seconds, found, "Delta tables, three commits an epoch")
+    print_line("delta-rs MERGE", workload, data, seconds, found, "Delta tables, three commits an epoch")
 
 
-def _merged(path: str, key: str, rows: pa.Table) -> None:
+def _merge(path: str, key: str, rows: pa.Table) -> None:
     """Put the rows into a table, and take those that are ``gone`` out of it."""
     columns = [name for name in rows.column_names if name != "gone"]
     if not DeltaTable.is_deltatable(path):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duckdb
 
-from benchmarks.peers.line import epoch_files, finished
+from benchmarks.peers.line import epoch_files, print_line
 
 CHANGES = """CREATE OR REPLACE TEMP TABLE changes AS
 SELECT side, key, last.* FROM (
@@ -59,7 +59,7 @@ def main(workload: str, data: Path, scratch: Path) -> None:
         seconds.append(time.monotonic() - start)
     found = database.execute("SELECT count(*), sum(amount * (tier + 1)) FROM result").fetchone()
     assert found is not None
-    finished("DuckDB, incremental", workload, data, seconds, found, "one transaction an epoch, write-ahead log")
+    print_line("DuckDB, incremental", workload, data, seconds, found, "one transaction an epoch, write-ahead log")
 
 
 if __name__ == "__main__":

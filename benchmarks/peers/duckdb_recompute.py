@@ -17,7 +17,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from benchmarks.nexmark.answers import CHECKSUMS, SQL
-from benchmarks.peers.line import MODULUS, epoch_files, finished, to_disk
+from benchmarks.peers.line import MODULUS, epoch_files, print_line, to_disk
 
 LAST = """SELECT key, last.* FROM (
   SELECT key, arg_max(struct_pack(fk := fk, num := num, text := text, del := del), seq) AS last
@@ -73,7 +73,7 @@ def main(workload: str, data: Path, scratch: Path) -> None:
         seconds.append(time.monotonic() - start)
     found = database.execute(f"SELECT {ANSWERS[workload]} FROM read_parquet('{result}')").fetchone()
     assert found is not None
-    finished("DuckDB, recomputing", workload, data, seconds, found, "the whole result, fsync")
+    print_line("DuckDB, recomputing", workload, data, seconds, found, "the whole result, fsync")
 
 
 def _view(database: duckdb.DuckDBPyConnection, files: Sequence[Path], where: str = "true") -> None:

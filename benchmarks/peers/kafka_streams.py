@@ -66,7 +66,7 @@ class PeerError(RuntimeError):
     """The peer was there, and failed."""
 
 
-def measured(guarantee: str, workload: str, data: Path, scratch: Path, idle: int) -> dict[str, Any]:
+def measure(guarantee: str, workload: str, data: Path, scratch: Path, idle: int) -> dict[str, Any]:
     """Run a workload.
 
     Parameters
@@ -103,11 +103,11 @@ def measured(guarantee: str, workload: str, data: Path, scratch: Path, idle: int
     with tempfile.TemporaryDirectory(dir=scratch, prefix="kafka-streams-") as name:
         folder = Path(name)
         records = hand_over(workload, data, folder)
-        _done([javac, "-cp", jars, "-d", str(folder / "classes"), *map(str, SOURCES)])
+        _run([javac, "-cp", jars, "-d", str(folder / "classes"), *map(str, SOURCES)])
         with broker(folder / "broker") as address:
             classes = f"{folder / 'classes'}:{jars}"
             program = [str(java), "-Xmx2g", "-cp", classes, "KafkaStreamsPeer"]
-            answer = json.loads(_done([*program, guarantee, workload, address, name, str(folder / "state"), str(idle)]))
+            answer = json.loads(_run([*program, guarantee, workload, address, name, str(folder / "state"), str(idle)]))
     later = answer["epochs"][0 if workload == "ss" else 1 :]
     return {
         "peer": PEERS[guarantee],
@@ -162,7 +162,7 @@ def broker(folder: Path) -> Iterator[str]:
         made.kill()
 
 
-def _done(command: list[str]) -> str:
+def _run(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
@@ -181,7 +181,7 @@ def main() -> None:
     # A run that is asked to end leaves no broker behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        print(json.dumps(measured(**vars(parser.parse_args()))))
+        print(json.dumps(measure(**vars(parser.parse_args()))))
     except (JavaError, JarsError) as error:
         print(f"rivermeet: {error}", file=sys.stderr)
         sys.exit(ABSENT)

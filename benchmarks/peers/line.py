@@ -18,7 +18,7 @@ def epoch_files(data: Path) -> list[Path]:
     return sorted(data.glob("epoch_*.parquet"))
 
 
-def finished(
+def print_line(
     peer: str, workload: str, data: Path, seconds: Sequence[float], answer: Sequence[int], durability: str
 ) -> None:
     """Print the line.

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.peers.line import epoch_files, finished
+from benchmarks.peers.line import epoch_files, print_line
 from rivermeet.infra.engine.session import release, session
 from rivermeet.infra.settings import Settings
 
@@ -42,7 +42,7 @@ def main(workload: str, data: Path, scratch: Path) -> None:
         rows.write.format("delta").mode("overwrite").save(result)
         seconds.append(time.monotonic() - start)
     answer = spark.read.format("delta").load(result).selectExpr("count(*)", "sum(amount * (tier + 1))").collect()[0]
-    finished("Spark, recomputing", workload, data, seconds, answer, "the whole result, a Delta commit")
+    print_line("Spark, recomputing", workload, data, seconds, answer, "the whole result, a Delta commit")
     release()
 
 

@@ -29,7 +29,7 @@ from rivermeet.expectations.invariant import Invariant
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.report.templates import templates_of
 from rivermeet.pipelines import Node, limits
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.times import moment
 
 Row = Mapping[str, Any]
@@ -73,10 +73,10 @@ def write_page(folder: Path, run: str, suites: Sequence[Suite]) -> Path:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     import great_expectations as gx
 
-    results = _validated(run, suites)
-    shown = [_shown(one, results[one.name]) for one in sorted(suites, key=lambda one: results[one.name].success)]
+    results = _validate(run, suites)
+    shown = [_render_suite(one, results[one.name]) for one in sorted(suites, key=lambda one: results[one.name].success)]
     failing = sorted({f"{one.node.pipeline.name}.{one.node.name}" for one in suites if not results[one.name].success})
-    title = ", in ".join(filter(None, (_counted(list(results.values())), ", ".join(failing))))
+    title = ", in ".join(filter(None, (_summarize(list(results.values())), ", ".join(failing))))
     title = f"{moment(max(row['judged_at'] for one in suites for row in one.rows))}: {title}"
     page = page_of(folder, run)
     _write(page, title=title, run=run, holds=not failing, suites=shown, version=gx.__version__)
@@ -93,7 +93,7 @@ def write_page(folder: Path, run: str, suites: Sequence[Suite]) -> Path:
     return page
 
 
-def _validated(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
+def _validate(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
     """Suite to its result: one checkpoint, in a context that keeps nothing."""
     import great_expectations as gx
     import pandas as pd
@@ -117,18 +117,18 @@ def _validated(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
     return {result.suite_name: result for result in done.run_results.values()}
 
 
-def _expectation(suite: str, row: Row, declared: Invariant | None) -> Any:
-    sentence, source = (declared.sentence, declared.source) if declared else (row["invariant"], "")
+def _expectation(suite: str, row: Row, invariant: Invariant | None) -> Any:
+    sentence, source = (invariant.sentence, invariant.source) if invariant else (row["invariant"], "")
     if row["because"]:
         source = f"{source} (judged by Spark: {row['because']})"
     about = {"sentence": sentence, "source": source, "blocking": row["blocking"]}
     return expect_invariant_holds()(suite=suite, invariant=row["invariant"], severity=row["severity"], meta=about)
 
 
-def _shown(suite: Suite, result: Any) -> Mapping[str, Any]:
+def _render_suite(suite: Suite, result: Any) -> Mapping[str, Any]:
     """A suite's part of the page: what does not hold comes first."""
     rows = [_row(one) for one in sorted(result.results, key=lambda one: one.success)]
-    return {"name": suite.name, "id": suite.id, "outcome": _counted([result]), "holds": result.success, "rows": rows}
+    return {"name": suite.name, "id": suite.id, "outcome": _summarize([result]), "holds": result.success, "rows": rows}
 
 
 def _row(result: Any) -> Mapping[str, Any]:
@@ -150,7 +150,7 @@ def _row(result: Any) -> Mapping[str, Any]:
     }
 
 
-def _counted(results: Sequence[Any]) -> str:
+def _summarize(results: Sequence[Any]) -> str:
     all_of_them = sum(len(result.results) for result in results)
     failing = sum(result.statistics["unsuccessful_expectations"] for result in results)
     return f"{failing} of {all_of_them} do not hold" if failing else f"all {all_of_them} hold"
@@ -198,7 +198,7 @@ def expect_invariant_holds() -> type[Any]:
             name = f"{metric_value_kwargs['suite']}: {metric_value_kwargs['invariant']}"
             found = frame[ROW][frame.index == name].tolist()
             if len(found) != 1:
-                raise ValueError(f"{counted(len(found), 'row')} of results, not one")
+                raise ValueError(f"{pluralize(len(found), 'row')} of results, not one")
             if found[0]["state"] == "not evaluated":
                 raise RuntimeError(found[0]["error"] or "not evaluated")
             return found[0]

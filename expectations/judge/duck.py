@@ -54,7 +54,7 @@ def create_view(connection: DuckDBPyConnection, name: str, relation: Relation) -
         connection.execute(f"CREATE TEMP VIEW {view} AS {relation.parts[part].query(connection)}")
     text = duck(relation.sql.format(**views))
     connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
-    return _replaced(text, {view: relation.parts[part].shown for part, view in views.items()})
+    return _replace_names(text, {view: relation.parts[part].shown for part, view in views.items()})
 
 
 def add_hash(connection: DuckDBPyConnection, kind: DuckDBPyType) -> None:
@@ -90,12 +90,12 @@ class _Views(Evaluation):
         self._relations: dict[str, Relation] = {}
         self._shown: dict[str, str] = {}
 
-    def _given(self, name: str, relation: Relation) -> None:
+    def _add_given(self, name: str, relation: Relation) -> None:
         view, self._relations[name] = _view(name), relation
         self._shown[view] = f"({create_view(self.connection, view, relation)})"
         self._shown |= {f"{view}_{part}": rows.shown for part, rows in relation.parts.items()}
 
-    def _derived(self, name: str, query: str) -> None:
+    def _add_derived(self, name: str, query: str) -> None:
         # A table, as several rules read it.
         text, shown = self._over(query)
         self.connection.execute(f"CREATE TEMP TABLE {_view(name)} AS {text}")
@@ -107,8 +107,8 @@ class _Views(Evaluation):
         count = len(rows) if len(rows) <= sample else self._column(f"SELECT count(*) FROM ({text})")[0]
         return Found(rows, count, shown)
 
-    def _checked(self, about: str) -> int | None:
-        known = super()._checked(about)
+    def _count_checked(self, about: str) -> int | None:
+        known = super()._count_checked(about)
         if known is not None or about not in self.judged.relations:
             return known
         return self._column(f"SELECT count(*) FROM {_view(about)}")[0]
@@ -125,7 +125,7 @@ class _Views(Evaluation):
             add_hash(self.connection, self.connection.sql(f"SELECT value FROM {_view('left')}").types[0])
             self._hashes = True
         text = duck(query.format(**views))
-        return text, _replaced(text, self._shown)
+        return text, _replace_names(text, self._shown)
 
     def _rows_of_keys(self, name: str, keys: str) -> str:
         """A subquery of a relation's rows with some keys, over views of its parts."""
@@ -150,7 +150,7 @@ def _view(name: str) -> str:
     return f"r_{name}"
 
 
-def _replaced(text: str, names: dict[str, str]) -> str:
+def _replace_names(text: str, names: dict[str, str]) -> str:
     for name, shown in names.items():
         text = text.replace(f'"{name}"', shown)
     return text

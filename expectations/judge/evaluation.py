@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rivermeet.expectations.invariant import Invariant, for_keys, judged_relation
+from rivermeet.expectations.invariant import Invariant, find_relation, for_keys
 from rivermeet.expectations.results import Engine, InvariantResult, Judged, Relation
-from rivermeet.expectations.rules.derived import derived_of
+from rivermeet.expectations.rules.derived import derive
 from rivermeet.expectations.rules.record_sql import without_marks
 
 if TYPE_CHECKING:
@@ -57,15 +57,15 @@ class Evaluation(ABC):
         self._made: dict[str, Any] = {}
 
     @abstractmethod
-    def _given(self, name: str, relation: Relation) -> Any: ...
+    def _add_given(self, name: str, relation: Relation) -> Any: ...
 
     @abstractmethod
-    def _derived(self, name: str, query: str) -> Any: ...
+    def _add_derived(self, name: str, query: str) -> Any: ...
 
     @abstractmethod
     def _find(self, query: str, sample: int) -> Found: ...
 
-    def _checked(self, about: str) -> int | None:
+    def _count_checked(self, about: str) -> int | None:
         return self.judged.checked.get(about)
 
     def __getitem__(self, name: str) -> Any:
@@ -80,27 +80,27 @@ class Evaluation(ABC):
         return made
 
     def _make(self, name: str) -> Any:
-        if (query := derived_of(self.node).get(name)) is not None:
-            return self._derived(name, query(self.node))
+        if (query := derive(self.node).get(name)) is not None:
+            return self._add_derived(name, query(self.node))
         if name not in self.judged.relations:
             raise LookupError(f"no relation '{name}' was given")
-        return self._given(name, self.judged.relations[name]())
+        return self._add_given(name, self.judged.relations[name]())
 
-    def result(self, rule: Invariant, sample: int) -> InvariantResult:
+    def result(self, invariant: Invariant, sample: int) -> InvariantResult:
         """The outcome of a rule; at most ``sample`` bad rows are kept."""
         start, query, about = time.monotonic(), "", ""
         found, error = Found((), 0, ""), None
         try:
-            query = without_marks(rule.violations(self.node))
-            about = judged_relation(query) or ""
+            query = without_marks(invariant.violations(self.node))
+            about = find_relation(query) or ""
             found = self._find(for_keys(query, "touched" in self.judged.relations), sample)
-            checked = self._checked(about)
+            checked = self._count_checked(about)
         except Exception as raised:  # what can fail here has no narrower common class
             error, checked = f"{type(raised).__name__}: {raised}"[:2000], self.judged.checked.get(about)
         # A folded table is there as a whole, unless some keys are named.
         is_whole = about == "table" and "touched" not in self.judged.relations
         return InvariantResult(
-            invariant=rule,
+            invariant=invariant,
             checked=checked,
             violations=None if error else found.violations,
             sample=[_texts(row) for row in found.rows[:sample]],

@@ -32,10 +32,10 @@ _QUERY = (
 """What a query may contain in addition."""
 
 
-def unlike(node: Node, rule: Invariant) -> str | None:
+def unlike(node: Node, invariant: Invariant) -> str | None:
     """The first part of a rule's text by users that may mean something else to DuckDB; None where there is none."""
     try:
-        text = rule.violations(node)
+        text = invariant.violations(node)
         if text.startswith(USERS):
             return first_unlike(text.format(**{name: f"r_{name}" for name in relations_of(text)}), is_query=True)
         found = (first_unlike(one) for one in users_expressions(text))

@@ -40,25 +40,25 @@ class _Frames(Evaluation):
         super().__init__(node, judged)
         self._spark = spark
 
-    def _given(self, name: str, relation: Relation) -> tuple[DataFrame, str]:
+    def _add_given(self, name: str, relation: Relation) -> tuple[DataFrame, str]:
         parts: dict[str, Any] = {name: part.frame(self._spark) for name, part in relation.parts.items()}
         shown = relation.sql.format(**{name: part.in_spark for name, part in relation.parts.items()})
         return self._spark.sql(relation.sql, **parts), f"({shown})"
 
-    def _derived(self, name: str, query: str) -> tuple[DataFrame, str]:
+    def _add_derived(self, name: str, query: str) -> tuple[DataFrame, str]:
         frame, shown = self._over(query)
         return frame, f"({shown})"
 
     def _find(self, query: str, sample: int) -> Found:
         try:
-            return self._found(query, sample)
+            return self._run(query, sample)
         except Exception as raised:
             if "INVALID_ORDERING_TYPE" not in str(raised):
                 raise
             # Spark cannot compare MAPs, at any depth.
-            return self._found(_compared_as_text(query), sample)
+            return self._run(_compare_as_text(query), sample)
 
-    def _found(self, query: str, sample: int) -> Found:
+    def _run(self, query: str, sample: int) -> Found:
         bad, shown = self._over(query)
         first = bad.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) AS row").limit(sample + 1)
         rows = [row[0] for row in first.collect()]
@@ -81,5 +81,5 @@ _AS_TEXT = (
 )
 
 
-def _compared_as_text(query: str) -> str:
+def _compare_as_text(query: str) -> str:
     return _SAME.sub(lambda found: f"{_AS_TEXT.format(found[1])} <=> {_AS_TEXT.format(found[2])}", query)

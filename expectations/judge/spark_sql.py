@@ -28,7 +28,7 @@ MACROS = (
 @lru_cache(maxsize=4096)
 def duck(query: str) -> str:
     """The query in DuckDB's SQL; all names in it are quoted."""
-    tree = parse_one(query, read="databricks").transform(_rewritten, copy=False)
+    tree = parse_one(query, read="databricks").transform(_rewrite, copy=False)
     for struct in list(tree.find_all(exp.Struct)):
         _name_whole_row(struct)
     if any(call.name.lower() == "xxhash64" for call in tree.find_all(exp.Anonymous)):
@@ -38,7 +38,7 @@ def duck(query: str) -> str:
     return tree.sql(dialect="duckdb", identify=True, copy=False)
 
 
-def _rewritten(node: Expr) -> Expr:
+def _rewrite(node: Expr) -> Expr:
     if isinstance(node, exp.CountIf):
         # Of no rows it is null in DuckDB, and 0 in Spark.
         return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=node.this))

@@ -39,15 +39,15 @@ def as_bigint(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     with np.errstate(over="ignore"):
-        return pa.array(_hashed(array, np.full(len(array), _SEED, np.uint64)).view(np.int64))
+        return pa.array(_hash_values(array, np.full(len(array), _SEED, np.uint64)).view(np.int64))
 
 
-def _hashed(array: pa.Array, seed: np.ndarray) -> np.ndarray:
+def _hash_values(array: pa.Array, seed: np.ndarray) -> np.ndarray:
     kind = array.type
     if pa.types.is_struct(kind):
         found = seed
         for place in range(kind.num_fields):
-            found = _hashed(array.field(place), found)
+            found = _hash_values(array.field(place), found)
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         found = _of_lists(array, seed)
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -56,8 +56,8 @@ def _hashed(array: pa.Array, seed: np.ndarray) -> np.ndarray:
         found = _of_bytes(array.fill_null(b"").cast(pa.large_binary()), seed)
     elif pa.types.is_decimal(kind) and kind.precision > _LONG_DIGITS:
         # As Java writes a BigInteger: the fewest bytes in two's complement, the highest first.
-        sizes = [(one if one >= 0 else ~one).bit_length() // 8 + 1 for one in _unscaled(array)]
-        texts = [one.to_bytes(size, "big", signed=True) for one, size in zip(_unscaled(array), sizes, strict=True)]
+        sizes = [(one if one >= 0 else ~one).bit_length() // 8 + 1 for one in _unscale(array)]
+        texts = [one.to_bytes(size, "big", signed=True) for one, size in zip(_unscale(array), sizes, strict=True)]
         found = _of_bytes(pa.array(texts, pa.large_binary()), seed)
     else:
         numbers = _numbers(array)
@@ -69,7 +69,7 @@ def _numbers(array: pa.Array) -> np.ndarray:
     """Values that are hashed as the 4 bytes of an INT or a FLOAT, or the 8 of a BIGINT or a DOUBLE; null is 0."""
     kind = array.type
     if pa.types.is_decimal(kind):
-        return np.array(_unscaled(array), np.int64)
+        return np.array(_unscale(array), np.int64)
     if pa.types.is_floating(kind):
         # Zero has one hash, and so has NaN.
         values = array.fill_null(0).to_numpy(zero_copy_only=False) + 0.0
@@ -83,7 +83,7 @@ def _numbers(array: pa.Array) -> np.ndarray:
     return array.fill_null(0).to_numpy(zero_copy_only=False)
 
 
-def _unscaled(array: pa.Array) -> list[int]:
+def _unscale(array: pa.Array) -> list[int]:
     return [0 if one is None else int(one.scaleb(array.type.scale, _EXACT)) for one in array.to_pylist()]
 
 
@@ -92,7 +92,7 @@ def _of_lists(array: pa.Array, seed: np.ndarray) -> np.ndarray:
     lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     for place in range(int(lengths.max(initial=0))):
         rows = np.flatnonzero(lengths > place)
-        found[rows] = _hashed(
+        found[rows] = _hash_values(
             pc.call_function("list_element", [array.take(pa.array(rows)), pa.scalar(place)]), found[rows]
         )
     return found
@@ -121,23 +121,23 @@ def _of_block(block: np.ndarray, seed: np.ndarray) -> np.ndarray:
         lanes = [seed + _P1 + _P2, seed + _P2, seed.copy(), seed - _P1]
         while at + 32 <= size:
             for lane in range(4):
-                lanes[lane] = _rotated(lanes[lane] + number(at + 8 * lane, np.uint64, 8) * _P2, 31) * _P1
+                lanes[lane] = _rotate(lanes[lane] + number(at + 8 * lane, np.uint64, 8) * _P2, 31) * _P1
             at += 32
-        found = _rotated(lanes[0], 1) + _rotated(lanes[1], 7) + _rotated(lanes[2], 12) + _rotated(lanes[3], 18)
+        found = _rotate(lanes[0], 1) + _rotate(lanes[1], 7) + _rotate(lanes[2], 12) + _rotate(lanes[3], 18)
         for lane in lanes:
-            found = (found ^ (_rotated(lane * _P2, 31) * _P1)) * _P1 + _P4
+            found = (found ^ (_rotate(lane * _P2, 31) * _P1)) * _P1 + _P4
     found = found + np.uint64(size)
     while at + 8 <= size:
-        word = _rotated(number(at, np.uint64, 8) * _P2, 31) * _P1
-        found, at = _rotated(found ^ word, 27) * _P1 + _P4, at + 8
+        word = _rotate(number(at, np.uint64, 8) * _P2, 31) * _P1
+        found, at = _rotate(found ^ word, 27) * _P1 + _P4, at + 8
     if at + 4 <= size:
-        found, at = _rotated(found ^ (number(at, np.uint32, 4) * _P1), 23) * _P2 + _P3, at + 4
+        found, at = _rotate(found ^ (number(at, np.uint32, 4) * _P1), 23) * _P2 + _P3, at + 4
     while at < size:
-        found, at = _rotated(found ^ (block[:, at].astype(np.uint64) * _P5), 11) * _P1, at + 1
+        found, at = _rotate(found ^ (block[:, at].astype(np.uint64) * _P5), 11) * _P1, at + 1
     found = (found ^ (found >> np.uint64(33))) * _P2
     found = (found ^ (found >> np.uint64(29))) * _P3
     return found ^ (found >> np.uint64(32))
 
 
-def _rotated(x: np.ndarray, by: int) -> np.ndarray:
+def _rotate(x: np.ndarray, by: int) -> np.ndarray:
     return (x << np.uint64(by)) | (x >> np.uint64(64 - by))

@@ -54,12 +54,12 @@ def violations_chart(cells: Sequence[Cell]) -> str:
         "encoding": {"x": _across(_epochs(values), None), "y": {"datum": 0}},
     }
     top = {key: found.pop(key) for key in ("title", "width", "height")} | {"layer": [found, unknown]}
-    return _drawn(values, [top, _bars(values, "checked", "var(--quiet)", last=True)])
+    return _draw(values, [top, _bars(values, "checked", "var(--quiet)", last=True)])
 
 
 def flow_chart(flows: Sequence[Flow]) -> str:
     """What came in, what went out, and what was dropped, below each other."""
-    panels = {"in": _taken, "out": lambda one: one.given, "dropped": lambda one: one.dropped}
+    panels = {"in": _count_taken, "out": lambda one: one.given, "dropped": lambda one: one.dropped}
     values = [
         {"epoch": one.epoch, "panel": panel, "kind": kind, "records": n, "place": -place}
         for panel, counts in panels.items()
@@ -67,18 +67,18 @@ def flow_chart(flows: Sequence[Flow]) -> str:
         for place, (kind, n) in enumerate(counts(one).items())
     ]
     there = [panel for panel in panels if any(v["panel"] == panel and v["records"] for v in values)] or ["in"]
-    return _drawn(values, [_stacked(values, p, "records", last=p == there[-1]) for p in there])
+    return _draw(values, [_stack(values, p, "records", last=p == there[-1]) for p in there])
 
 
 def kinds(flows: Sequence[Flow]) -> list[tuple[str, int, str]]:
     """What a flow chart shows: kind, sum over the shown epochs, colour."""
     found = Counter[str]()
     for one in flows:
-        found.update({**_taken(one), **one.given, **one.dropped})
+        found.update({**_count_taken(one), **one.given, **one.dropped})
     return [(kind, found[kind], colour) for kind, colour in COLOURS.items() if kind in found]
 
 
-def _taken(one: Flow) -> dict[str, int]:
+def _count_taken(one: Flow) -> dict[str, int]:
     counts = Counter[str]()
     for side, n in one.taken.items():
         counts[side if side in COLOURS else "other inputs"] += n
@@ -93,7 +93,7 @@ def latency_chart(times: Sequence[Latency]) -> str:
         for place, phase in enumerate(PHASES)
         if (s := one.seconds[phase]) is not None
     ]
-    return _drawn(values, [_stacked(values, "seconds", "seconds", last=True) | {"height": 2 * _HEIGHT}])
+    return _draw(values, [_stack(values, "seconds", "seconds", last=True) | {"height": 2 * _HEIGHT}])
 
 
 def lag_chart(times: Sequence[Latency]) -> str:
@@ -104,7 +104,7 @@ def lag_chart(times: Sequence[Latency]) -> str:
     values = [{"epoch": one.epoch, unit: n, "unread": one.unread} for one, n in zip(times, behind, strict=True)]
     waits = any(one.unread for one in times)
     panels = [_bars(values, unit, "var(--quiet)", last=not waits)]
-    return _drawn(values, panels + ([_bars(values, "unread", "var(--s5)", last=True)] if waits else []))
+    return _draw(values, panels + ([_bars(values, "unread", "var(--s5)", last=True)] if waits else []))
 
 
 def _bars(values: Values, field: str, colour: str | dict[str, Any], *, last: bool = False) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _bars(values: Values, field: str, colour: str | dict[str, Any], *, last: boo
     return _panel(values, field, field, max((value[field] or 0 for value in values), default=0), colour, last=last)
 
 
-def _stacked(values: Values, panel: str, field: str, *, last: bool) -> dict[str, Any]:
+def _stack(values: Values, panel: str, field: str, *, last: bool) -> dict[str, Any]:
     """One panel of bars by kind, first kind on top."""
     mine = [value for value in values if value["panel"] == panel]
     sums = [sum(value[field] for value in mine if value["epoch"] == epoch) for epoch in _epochs(values)]
@@ -157,7 +157,7 @@ def _across(epochs: Sequence[int], axis: Mapping[str, Any] | None) -> dict[str, 
 _AXIS = {"title": None, "labelAngle": 0, "labelOverlap": "parity", "labelPadding": 3}
 
 
-def _drawn(values: Values, panels: Sequence[Mapping[str, Any]]) -> str:
+def _draw(values: Values, panels: Sequence[Mapping[str, Any]]) -> str:
     text = {"color": "var(--soft)", "font": "inherit", "fontSize": 10, "fontWeight": "normal"}
     label = {"labelColor": "var(--soft)", "labelFont": "inherit", "labelFontSize": 10}
     axis = {"domain": False, "ticks": False, "gridColor": "var(--line)", **label}

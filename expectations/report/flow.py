@@ -68,7 +68,7 @@ def latency(
         epoch, at, newest = line["epoch"], line.get("committed_at"), line.get("newest_event")
         seconds = {phase: line["seconds"].get(phase) for phase in PHASES} | {"checks": checked.get(epoch)}
         behind, waited = _between(newest, at), _between(line.get("delivered_at"), at)
-        found.append(Latency(epoch, seconds, at, newest, behind, waited, _unread(line, inputs)))
+        found.append(Latency(epoch, seconds, at, newest, behind, waited, _count_unread(line, inputs)))
     return found
 
 
@@ -76,7 +76,7 @@ def _between(start: int | None, end: int | None) -> int | None:
     return None if start is None or end is None else end - start
 
 
-def _unread(line: Line, inputs: Mapping[str, Sequence[Line]]) -> int | None:
+def _count_unread(line: Line, inputs: Mapping[str, Sequence[Line]]) -> int | None:
     consumed, at = line.get("consumed"), line.get("committed_at")
     if not consumed or at is None:
         return None

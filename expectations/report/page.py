@@ -95,7 +95,7 @@ class NodeHistory:
         size = max(1, -(-len(rest) // limits.EPOCH_GROUPS))
         return [rest[max(0, end - size) : end] for end in range(len(rest), 0, -size)]
 
-    def charted(self, detailed: int) -> Sequence[CheckRow]:
+    def select_charted(self, detailed: int) -> Sequence[CheckRow]:
         """The invariants that did not hold in one of the newest epochs."""
         return [row for row in self.checks.rows if row.wrong and row.wrong[-1].epoch >= self.epochs[-detailed:][0]]
 
@@ -200,15 +200,15 @@ JUDGED = {
 SCOPES = {"epoch": ", as far as the epoch touches it", "whole": ", all of it"}
 
 
-def _detail(one: NodeHistory, row: CheckRow, cell: Cell, *, is_last: bool) -> dict[str, Any]:
+def _detail(shown: NodeHistory, row: CheckRow, cell: Cell, *, is_last: bool) -> dict[str, Any]:
     """What the drawer shows of a cell."""
     found = cell.found
     why = found.get("because")
     by = f", by Spark: {why}" if why else ", by Spark" if found.get("judged_by") == "spark" else ""
     bad = dict.fromkeys(row.get("key", "") for row in cell.sample)
     return {
-        "id": f"{one.id}.{row.invariant}.{cell.epoch}",
-        "node": one.id,
+        "id": f"{shown.id}.{row.invariant}.{cell.epoch}",
+        "node": shown.id,
         "epoch": cell.epoch,
         "invariant": row.invariant,
         "sentence": row.sentence or "No longer declared.",
@@ -221,5 +221,5 @@ def _detail(one: NodeHistory, row: CheckRow, cell: Cell, *, is_last: bool) -> di
         # The query of what held before is that of today, with other versions.
         "sql": found["sql"] if is_last or cell.state != "passed" else "",
         "sample": cell.sample,
-        "why": [one.reasons[key]._asdict() for key in bad if key in one.reasons],
+        "why": [shown.reasons[key]._asdict() for key in bad if key in shown.reasons],
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.times import moment, span
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def templates_of(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"number": number, "counted": counted, "moment": moment, "span": span, "short": short}
+    templates.filters |= {"number": number, "counted": pluralize, "moment": moment, "span": span, "short": short}
     return templates
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from rivermeet.expectations.invariant import Rule, packed, quoted
+from rivermeet.expectations.invariant import Rule, pack, quote
 from rivermeet.expectations.rules.derived import SO_FAR
 from rivermeet.expectations.rules.record_sql import fields_of, last_of, records, verbatim, with_fields, with_mapped_key
-from rivermeet.expectations.rules.tables import versioned
+from rivermeet.expectations.rules.tables import exclude_versioned
 from rivermeet.pipelines import Aggregation, Node, SlidingWindows, TableAggregate, TimeWindows, WindowedAggregate
 
 _OF_WINDOWS = ("windowed-aggregate",)
@@ -32,8 +32,8 @@ _FUNCTIONS = {
 _CLOSE_TO = 1e-9
 
 
-def _sliding(node: Node) -> str | None:
-    if isinstance(_windowed(node).windows, SlidingWindows):
+def _exclude_sliding(node: Node) -> str | None:
+    if isinstance(_operation(node).windows, SlidingWindows):
         return "which sliding windows there are depends on other records; what they hold is aggregate_of_window"
     return None
 
@@ -42,11 +42,11 @@ def _arguments(aggregations: Mapping[str, Aggregation]) -> str:
     return ", ".join(f"{verbatim(a.of or '1')} AS __a{i}" for i, a in enumerate(aggregations.values()))
 
 
-def _aggregated(aggregations: Mapping[str, Aggregation]) -> str:
+def _aggregate(aggregations: Mapping[str, Aggregation]) -> str:
     """Aggregate columns, each with the size of what went into it."""
     columns = []
     for i, (name, a) in enumerate(aggregations.items()):
-        columns += [f"{_FUNCTIONS[a.function].format(f'__a{i}')} AS {quoted(name)}"]
+        columns += [f"{_FUNCTIONS[a.function].format(f'__a{i}')} AS {quote(name)}"]
         columns += [f"sum(abs({_number(f'__a{i}')})) AS __size{i}"]
     return ", ".join(columns)
 
@@ -59,7 +59,7 @@ def _differs(aggregations: Mapping[str, Aggregation]) -> str:
     """Whether the aggregate ``e`` is not that of ``t``, a row with the same columns."""
     wrong = []
     for i, (name, a) in enumerate(aggregations.items()):
-        expected, stored = f"e.{quoted(name)}", f"t.{quoted(name)}"
+        expected, stored = f"e.{quote(name)}", f"t.{quote(name)}"
         near = ""
         if a.function in ("sum", "avg"):
             apart = f"abs({_number(expected)} - {_number(stored)})"
@@ -68,11 +68,18 @@ def _differs(aggregations: Mapping[str, Aggregation]) -> str:
     return " OR ".join(wrong)
 
 
-def _stored(node: Node) -> str:
-    return ", ".join(f"t.{quoted(c)} AS {quoted('stored ' + c)}" for c in node.value)
+def _select_stored(node: Node) -> str:
+    return ", ".join(f"t.{quote(c)} AS {quote('stored ' + c)}" for c in node.value)
 
 
-@Rule("Early joins, KTable aggregate", ("table-aggregate",), (85,), needs_table=True, stage="table", excluded=versioned)
+@Rule(
+    "Early joins, KTable aggregate",
+    ("table-aggregate",),
+    (85,),
+    needs_table=True,
+    stage="table",
+    excluded=exclude_versioned,
+)
 def aggregate_of_group(node: Node) -> str:
     """A group's aggregate is that of the rows that are in it now; a group without rows is gone."""
     made = cast(TableAggregate, node.operation)
@@ -80,9 +87,9 @@ def aggregate_of_group(node: Node) -> str:
     grouped = with_mapped_key(records(made.input, "{left}", "left"), "left", mapper, node.key)
     in_groups = f"(SELECT * FROM {grouped} WHERE mapped IS NOT NULL AND {{touched:mapped}})"
     arguments = with_fields(in_groups, "left", _arguments(made.aggregations))
-    return f"""SELECT coalesce(e.mapped, t.key) AS key, e.*, {_stored(node)}
-FROM (SELECT mapped, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY mapped) e
-FULL OUTER JOIN (SELECT * FROM (SELECT *, {packed(node.key)} AS key FROM {{table}}) WHERE {{touched:key}}) t
+    return f"""SELECT coalesce(e.mapped, t.key) AS key, e.*, {_select_stored(node)}
+FROM (SELECT mapped, {_aggregate(made.aggregations)} FROM {arguments} GROUP BY mapped) e
+FULL OUTER JOIN (SELECT * FROM (SELECT *, {pack(node.key)} AS key FROM {{table}}) WHERE {{touched:key}}) t
   ON e.mapped = t.key
 WHERE e.mapped IS NULL OR t.key IS NULL OR {_differs(made.aggregations)}"""
 
@@ -90,24 +97,24 @@ WHERE e.mapped IS NULL OR t.key IS NULL OR {_differs(made.aggregations)}"""
 @Rule("Early joins, windowed aggregate", _OF_WINDOWS, (184,), needs_table=True)
 def aggregate_of_window(node: Node) -> str:
     """A window's aggregate is that of the records in it that arrived in time."""
-    made = _windowed(node)
+    made = _operation(node)
     keys = [c for c in node.key if c not in ("window_start", "window_end")]
     inside = f"""SELECT a.*, w.key AS of_window
     FROM (SELECT DISTINCT key FROM {{rows}}) w JOIN {{arrived}} a ON a.key = struct({fields_of({"w.key": keys})})
      AND a.timestamp >= w.key.window_start AND a.timestamp < w.key.window_end
      AND coalesce(a.reached < w.key.window_end + ({made.windows.grace}L), true)"""
     arguments = with_fields(f"({inside})", "left", _arguments(made.aggregations))
-    return f"""SELECT t.key, t.offset, e.*, {_stored(node)}
+    return f"""SELECT t.key, t.offset, e.*, {_select_stored(node)}
 FROM (SELECT key, offset, {fields_of({"value": node.value})} FROM {last_of("{rows}")}) t
-LEFT JOIN (SELECT of_window, {_aggregated(made.aggregations)} FROM {arguments} GROUP BY of_window) e
+LEFT JOIN (SELECT of_window, {_aggregate(made.aggregations)} FROM {arguments} GROUP BY of_window) e
   ON e.of_window = t.key
 WHERE e.of_window IS NULL OR {_differs(made.aggregations)}"""
 
 
-@Rule("Early joins, windowed aggregate", _OF_WINDOWS, (184,), needs_table=True, excluded=_sliding)
+@Rule("Early joins, windowed aggregate", _OF_WINDOWS, (184,), needs_table=True, excluded=_exclude_sliding)
 def row_of_every_window(node: Node) -> str:
     """A record updates every open window that contains it, and no other."""
-    windows = _windowed(node).windows
+    windows = _operation(node).windows
     assert isinstance(windows, TimeWindows), node.name
     first = f"greatest(timestamp - ({windows.size - windows.advance}L), 0)"
     first = f"{first} - pmod({first}, {windows.advance}L)"
@@ -125,16 +132,16 @@ FULL OUTER JOIN (
 WHERE e.record IS NULL OR o.record IS NULL OR o.window_end <> o.window_start + ({windows.size}L)"""
 
 
-def _arrived(node: Node) -> str:
+def _select_arrived(node: Node) -> str:
     usable = """(SELECT a.*, t.stream_time FROM {left} a LEFT JOIN {times} t ON t.partition = a.partition
       WHERE a.key IS NOT NULL AND a.value IS NOT NULL)"""
     reached = f", is_new, CASE WHEN is_new THEN greatest(stream_time, {SO_FAR}) END AS reached"
-    return f"SELECT * FROM {records(_windowed(node).input, usable, 'left', reached)}"
+    return f"SELECT * FROM {records(_operation(node).input, usable, 'left', reached)}"
 
 
-def _windowed(node: Node) -> WindowedAggregate:
+def _operation(node: Node) -> WindowedAggregate:
     return cast(WindowedAggregate, node.operation)
 
 
 RULES = (aggregate_of_window, row_of_every_window, aggregate_of_group)
-DERIVED = {"arrived": _arrived}
+DERIVED = {"arrived": _select_arrived}

@@ -21,16 +21,16 @@ SO_FAR = """max(CASE WHEN is_new THEN timestamp END)
 """The same where old records are among them."""
 
 
-def _reached(node: Node) -> str:
+def _select_reached(node: Node) -> str:
     return """SELECT partition, max(started) AS started, max(timestamp) AS reached
 FROM (SELECT partition, timestamp, CAST(NULL AS BIGINT) AS started FROM {new_left}
       UNION ALL SELECT partition, timestamp, NULL FROM {new_right}
       UNION ALL SELECT partition, stream_time, stream_time FROM {times}) GROUP BY partition"""
 
 
-def derived_of(node: Node) -> Mapping[str, Callable[[Node], str]]:
+def derive(node: Node) -> Mapping[str, Callable[[Node], str]]:
     """Name to the query over other relations."""
-    return {"reached": _reached, **of_family(node, "DERIVED", {})}
+    return {"reached": _select_reached, **of_family(node, "DERIVED", {})}
 
 
 def of_family(node: Node, name: str, default: object = None) -> Any:

@@ -11,19 +11,19 @@ from typing import cast
 
 from rivermeet.expectations.invariant import Rule
 from rivermeet.expectations.rules.record_sql import last_of, records, with_mapped_key
-from rivermeet.expectations.rules.tables import versioned
+from rivermeet.expectations.rules.tables import exclude_versioned
 from rivermeet.pipelines import ForeignKeyJoin, Node
 
 
-def _pointing(join: ForeignKeyJoin, relation: str) -> str:
+def _select_pointers(join: ForeignKeyJoin, relation: str) -> str:
     """Left records with ``left``, and ``mapped``, the right key that each points to."""
     return with_mapped_key(records(join.left, relation, "left"), "left", join.foreign_key, join.right.key)
 
 
-def matched(node: Node) -> str:
+def match(node: Node) -> str:
     """Rows of the batch join: ``key``, ``left``, ``right``."""
     join = cast(ForeignKeyJoin, node.join_spec)
-    lefts = _pointing(join, "(SELECT * FROM {left} WHERE {touched:key})")
+    lefts = _select_pointers(join, "(SELECT * FROM {left} WHERE {touched:key})")
     return f"""SELECT l.key, l.`left`, r.`right` FROM {lefts} l
   {"JOIN" if join.how == "inner" else "LEFT JOIN"} {records(join.right, "{right}", "right")} r ON r.key = l.mapped"""
 
@@ -35,14 +35,19 @@ def points_there(node: Node) -> str:
     return f"""SELECT o.partition, o.offset, o.key, o.trigger, t.key AS foreign_key
 FROM {{rows}} o
 JOIN {{new_right}} t ON t.partition = o.trigger.partition AND t.offset = o.trigger.offset
-LEFT ANTI JOIN (SELECT key, mapped FROM {_pointing(join, before)}
-                UNION ALL SELECT key, mapped FROM {_pointing(join, "{new_left}")}) p
+LEFT ANTI JOIN (SELECT key, mapped FROM {_select_pointers(join, before)}
+                UNION ALL SELECT key, mapped FROM {_select_pointers(join, "{new_left}")}) p
   ON p.key = o.key AND p.mapped = t.key
 WHERE o.trigger.side = 'right'"""
 
 
 @Rule(
-    "KIP-213, original value hash", ("fk-table-table",), (113, 122), needs_table=True, blocking=True, excluded=versioned
+    "KIP-213, original value hash",
+    ("fk-table-table",),
+    (113, 122),
+    needs_table=True,
+    blocking=True,
+    excluded=exclude_versioned,
 )
 def foreign_key_hash(node: Node) -> str:
     """A key's last row was made for the current left value, and is gone with it."""

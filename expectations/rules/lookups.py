@@ -16,7 +16,7 @@ from typing import cast
 from rivermeet.expectations.invariant import Rule
 from rivermeet.expectations.rules.changelog import waits
 from rivermeet.expectations.rules.derived import HEAD
-from rivermeet.expectations.rules.record_sql import joined_value, records, with_mapped_key, without_sql
+from rivermeet.expectations.rules.record_sql import join_values, records, with_mapped_key, without_sql
 from rivermeet.pipelines import Node, StreamGlobalJoin, StreamTableJoin
 
 _LOOKED_UP = ("stream-table", "stream-globaltable")
@@ -59,9 +59,9 @@ def facts(node: Node) -> str:
     return with_mapped_key(facts, "left", join.key, join.right.key)
 
 
-def compared(node: Node, found: str) -> str:
+def compare(node: Node, found: str) -> str:
     """Rows that differ from what their records found: ``found`` has a record's place, ``left`` and ``right``."""
-    value = joined_value(_join(node))
+    value = join_values(_join(node))
     wrong = "o.offset IS NOT NULL AND NOT (o.value <=> f.value)"
     if _join(node).how == "inner":
         wrong = "(o.offset IS NOT NULL) <> f.is_there OR (o.offset IS NOT NULL AND NOT (o.value <=> f.value))"
@@ -86,7 +86,7 @@ found AS (
                                                    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS seen
   FROM (SELECT partition, offset, key, `left`, mapped, turn, NULL AS version FROM facts
         UNION ALL SELECT NULL, NULL, NULL, NULL, key, turn, struct(`right`) FROM versions))
-{compared(node, "SELECT partition, offset, key, `left`, seen.`right` FROM found WHERE offset IS NOT NULL")}"""
+{compare(node, "SELECT partition, offset, key, `left`, seen.`right` FROM found WHERE offset IS NOT NULL")}"""
 
 
 def _join(node: Node) -> StreamTableJoin | StreamGlobalJoin:

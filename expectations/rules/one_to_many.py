@@ -14,7 +14,7 @@ from rivermeet.expectations.rules.record_sql import fields_of, records, with_map
 from rivermeet.pipelines import Node, OneToManyJoin
 
 
-def _pointing(join: OneToManyJoin, relation: str) -> str:
+def _select_pointers(join: OneToManyJoin, relation: str) -> str:
     """Records of the many side with ``right``, and ``mapped``, the left key that each refers to."""
     return with_mapped_key(records(join.right, relation, "right"), "right", join.foreign_key, join.left.key)
 
@@ -24,11 +24,11 @@ def _pair(join: OneToManyJoin, one: str, many: str) -> str:
     return f"struct({fields_of({one: join.left.key, many: join.right.key})})"
 
 
-def matched(node: Node) -> str:
+def match(node: Node) -> str:
     """Rows of the batch join: ``key``, ``left``, ``right``."""
     join = cast(OneToManyJoin, node.join_spec)
     return f"""SELECT * FROM (SELECT {_pair(join, "l.key", "m.key")} AS key, l.`left`, m.`right`
-  FROM {_pointing(join, "{right}")} m JOIN {records(join.left, "{left}", "left")} l ON l.key = m.mapped)
+  FROM {_select_pointers(join, "{right}")} m JOIN {records(join.left, "{left}", "left")} l ON l.key = m.mapped)
 WHERE {{touched:key}}"""
 
 
@@ -42,8 +42,8 @@ FROM (SELECT *, {one} AS one, {many} AS many FROM {{rows}}) o
 JOIN (SELECT 'left' AS side, partition, offset, key AS one, NULL AS many, to_json(key) AS key FROM {{new_left}}
       UNION ALL SELECT 'right', partition, offset, NULL, key, to_json(key) FROM {{new_right}}) t
   ON t.side = o.trigger.side AND t.partition = o.trigger.partition AND t.offset = o.trigger.offset
-LEFT ANTI JOIN (SELECT key, mapped FROM {_pointing(join, before)}
-                UNION ALL SELECT key, mapped FROM {_pointing(join, "{new_right}")}) p
+LEFT ANTI JOIN (SELECT key, mapped FROM {_select_pointers(join, before)}
+                UNION ALL SELECT key, mapped FROM {_select_pointers(join, "{new_right}")}) p
   ON p.key = o.many AND p.mapped = o.one AND coalesce(t.one = o.one, true) AND coalesce(t.many = o.many, true)"""
 
 

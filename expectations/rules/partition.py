@@ -16,13 +16,13 @@ from __future__ import annotations
 from rivermeet.expectations.invariant import ANY, Rule
 from rivermeet.expectations.rules.derived import of_family
 from rivermeet.pipelines import Node
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 
-def _hashed(node: Node) -> str | None:
+def _describe_hash(node: Node) -> str | None:
     if not node.partitions:
         return None
-    partitions = counted(node.partitions, "partition")
+    partitions = pluralize(node.partitions, "partition")
     return f"records lie in {partitions} by the hash of the decoded key: equal keys lie together"
 
 
@@ -36,7 +36,7 @@ def _cure(node: Node) -> str:
 
 def _never_met(node: Node) -> str | None:
     apart = of_family(node, "never_met")
-    return (apart(node) if apart is not None else None) or _hashed(node)
+    return (apart(node) if apart is not None else None) or _describe_hash(node)
 
 
 @Rule(
@@ -45,7 +45,7 @@ def _never_met(node: Node) -> str | None:
     profiles=None,
     needs_table=True,
     blocking=True,
-    excluded=_hashed,
+    excluded=_describe_hash,
     cure=_cure,
 )
 def one_partition_per_key(node: Node) -> str:
@@ -78,7 +78,7 @@ WHERE least(left_first, right_first) <> greatest(left_last, right_last)
   AND left_first IS NOT NULL AND right_first IS NOT NULL"""
 
 
-def touched(rows: str, keys: str) -> str:
+def select_touched(rows: str, keys: str) -> str:
     """The rows that have some keys."""
     return f"SELECT * FROM ({rows}) WHERE key IN {keys}"
 

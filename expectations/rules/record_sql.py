@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rivermeet.expectations.invariant import quoted
+from rivermeet.expectations.invariant import quote
 from rivermeet.pipelines import Node, Operation
 
 USERS, _END = "/* users */", "/* end of users */"
@@ -38,7 +38,7 @@ def without_marks(query: str) -> str:
 
 def fields_of(structs: Mapping[str, Iterable[str]]) -> str:
     """Fields of STRUCTs, each under its own name."""
-    return ", ".join(f"{struct}.{quoted(c)} AS {quoted(c)}" for struct, columns in structs.items() for c in columns)
+    return ", ".join(f"{struct}.{quote(c)} AS {quote(c)}" for struct, columns in structs.items() for c in columns)
 
 
 def records(node: Node, relation: str, name: str, extra: str = "") -> str:
@@ -47,7 +47,7 @@ def records(node: Node, relation: str, name: str, extra: str = "") -> str:
     The STRUCT is called ``name``; it is NULL where the record has no value.
     """
     fields = fields_of({"key": node.key, "value": node.value})
-    seen = f"CASE WHEN value IS NOT NULL THEN struct({fields}, timestamp AS _timestamp) END AS {quoted(name)}"
+    seen = f"CASE WHEN value IS NOT NULL THEN struct({fields}, timestamp AS _timestamp) END AS {quote(name)}"
     return f"(SELECT key, timestamp, partition, offset, {seen}{extra} FROM {relation})"
 
 
@@ -55,7 +55,7 @@ def with_fields(records: str, name: str, added: str) -> str:
     """A subquery of records with columns ``added``, SQL over the fields of their STRUCT column ``name``."""
     # The row is packed first: a field of the record may be called like one of our own columns.
     return f"""(SELECT __row.*, {added}
-    FROM (SELECT __row, __row.{quoted(name)}.* FROM (SELECT struct(*) AS __row FROM {records})))"""
+    FROM (SELECT __row, __row.{quote(name)}.* FROM (SELECT struct(*) AS __row FROM {records})))"""
 
 
 def with_mapped_key(records: str, name: str, mapper: Mapping[str, str], key: Mapping[str, str]) -> str:
@@ -70,8 +70,8 @@ def with_mapped_key(records: str, name: str, mapper: Mapping[str, str], key: Map
     key
         Key columns of the other table with their types.
     """
-    parts = ", ".join(f"CAST({verbatim(mapper[c])} AS {kind}) AS {quoted(c)}" for c, kind in key.items())
-    whole = " AND ".join(f"__mapped.{quoted(c)} IS NOT NULL" for c in key)
+    parts = ", ".join(f"CAST({verbatim(mapper[c])} AS {kind}) AS {quote(c)}" for c, kind in key.items())
+    whole = " AND ".join(f"__mapped.{quote(c)} IS NOT NULL" for c in key)
     found = with_fields(records, name, f"struct({parts}) AS __mapped")
     return f"(SELECT *, CASE WHEN {whole} THEN __mapped END AS mapped FROM {found})"
 
@@ -88,9 +88,9 @@ def last_of(relation: str) -> str:
     ON m.place.partition = c.partition AND m.place.offset = c.offset)"""
 
 
-def joined_value(made: Operation) -> str:
+def join_values(operation: Operation) -> str:
     """The value STRUCT of a result row, over columns ``left`` and ``right``."""
-    columns = (f"{verbatim(str(e))} AS {quoted(c)}" for c, e in made.select.items())
+    columns = (f"{verbatim(str(e))} AS {quote(c)}" for c, e in operation.select.items())
     return f"struct({', '.join(columns)})"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import cast
 
 from rivermeet.expectations.invariant import Rule
-from rivermeet.expectations.rules.lookups import compared, facts
+from rivermeet.expectations.rules.lookups import compare, facts
 from rivermeet.expectations.rules.record_sql import records, without_sql
 from rivermeet.pipelines import Node, StreamGlobalJoin
 
@@ -36,7 +36,7 @@ def loaded_first(node: Node) -> str:
     )
     return f"""WITH facts AS (SELECT * FROM {facts(node)}),
 loaded AS (SELECT key, `right` FROM {right})
-{compared(node, found)}
+{compare(node, found)}
 UNION ALL
 SELECT o.partition, o.trigger.offset, o.key, o.offset, NULL, o.value
 FROM {{rows}} o CROSS JOIN {{unread}} u WHERE u.side = 'right'"""

@@ -112,7 +112,7 @@ def _open_ms(join: StreamStreamJoin) -> tuple[int, int]:
     return max(window.after, 0) + window.grace, max(window.before, 0) + window.grace
 
 
-def _arrived(node: Node) -> str:
+def _select_arrived(node: Node) -> str:
     join = _join(node)
     itself = join.left is join.right
     turn = f"struct(head, {'partition, offset, side' if itself else 'side, partition, offset'})"
@@ -133,7 +133,7 @@ def _arrived(node: Node) -> str:
               LEFT JOIN {{times}} t ON t.partition = a.partition))"""
 
 
-def _made_of(node: Node) -> str:
+def _select_parts(node: Node) -> str:
     sides = {"left": "l", "right": "r"}
     facts = ", ".join(
         f"{of}.key AS {side}_key, {of}.timestamp AS {side}_timestamp, "
@@ -223,4 +223,4 @@ RULES = (
     alone_after_close,
     alone_in_time,
 )
-DERIVED = {"arrived": _arrived, "made_of": _made_of}
+DERIVED = {"arrived": _select_arrived, "made_of": _select_parts}

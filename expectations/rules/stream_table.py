@@ -12,8 +12,8 @@ from typing import cast
 from rivermeet.expectations.invariant import Rule
 from rivermeet.expectations.rules.changelog import waits
 from rivermeet.expectations.rules.derived import HEAD
-from rivermeet.expectations.rules.lookups import compared, facts
-from rivermeet.expectations.rules.partition import touched
+from rivermeet.expectations.rules.lookups import compare, facts
+from rivermeet.expectations.rules.partition import select_touched
 from rivermeet.expectations.rules.record_sql import fields_of, records, without_sql
 from rivermeet.pipelines import Node, StreamTableJoin
 from rivermeet.pipelines.expressions import quote
@@ -46,7 +46,7 @@ def version_of_its_time(node: Node) -> str:
     return f"""WITH facts AS (SELECT * FROM {facts(node)}),
 versions AS (SELECT *, count(*) OVER (PARTITION BY key, timestamp) AS alike FROM {puts}
              WHERE key IN (SELECT mapped FROM facts))
-{compared(node, found)}"""
+{compare(node, found)}"""
 
 
 def equal_keys(node: Node) -> tuple[str, str]:
@@ -59,7 +59,7 @@ def equal_keys(node: Node) -> tuple[str, str]:
     tables = ("{right}",) if join.reads_history("right") else ("{right_before}", "{new_right}")
     lefts = f"SELECT {key} AS key, partition FROM {{new_left}} WHERE key IS NOT NULL"
     both = (f"SELECT {key} AS key, partition FROM {relation} WHERE key IS NOT NULL" for relation in tables)
-    return lefts, touched(" UNION ALL ".join(both), f"(SELECT key FROM ({lefts}))")
+    return lefts, select_touched(" UNION ALL ".join(both), f"(SELECT key FROM ({lefts}))")
 
 
 def never_met(node: Node) -> str | None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from rivermeet.expectations.invariant import Rule, quoted
-from rivermeet.expectations.rules.partition import touched
+from rivermeet.expectations.invariant import Rule, quote
+from rivermeet.expectations.rules.partition import select_touched
 from rivermeet.expectations.rules.record_sql import last_of, records
-from rivermeet.expectations.rules.tables import versioned
+from rivermeet.expectations.rules.tables import exclude_versioned
 from rivermeet.pipelines import Node, TableTableJoin
 
 
@@ -21,11 +21,11 @@ def _right_as_left(join: TableTableJoin) -> str:
     """A right record's key as the left side has it: in the window that many ms earlier."""
     by = f" - ({join.window_map}L)" if join.window_map else ""
     moved = ("window_start", "window_end")
-    fields = (f"key.{quoted(c)}{by if c in moved else ''} AS {quoted(c)}" for c in join.left.key)
+    fields = (f"key.{quote(c)}{by if c in moved else ''} AS {quote(c)}" for c in join.left.key)
     return f"struct({', '.join(fields)})"
 
 
-def matched(node: Node) -> str:
+def match(node: Node) -> str:
     """Rows of the batch join: ``key``, ``left``, ``right``."""
     join = cast(TableTableJoin, node.join_spec)
     how = {"inner": "JOIN", "left": "LEFT JOIN", "outer": "FULL OUTER JOIN"}[join.how]
@@ -42,7 +42,7 @@ def equal_keys(node: Node) -> tuple[str, str]:
     keys = f"(SELECT key FROM {{new_left}} UNION SELECT {as_left} FROM {{new_right}})"
     lefts = "SELECT key, partition FROM {left} UNION ALL SELECT key, partition FROM {new_left}"
     rights = (f"SELECT {as_left}, partition FROM {relation}" for relation in ("{right}", "{new_right}"))
-    return touched(lefts, keys), touched(" UNION ALL ".join(rights), keys)
+    return select_touched(lefts, keys), select_touched(" UNION ALL ".join(rights), keys)
 
 
 @Rule(
@@ -51,7 +51,7 @@ def equal_keys(node: Node) -> tuple[str, str]:
     (14, 87),
     needs_table=True,
     blocking=True,
-    excluded=versioned,
+    excluded=exclude_versioned,
 )
 def live_keys(node: Node) -> str:
     """A joined row exists exactly where the tables that it needs have its key."""

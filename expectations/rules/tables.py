@@ -3,7 +3,7 @@
     left k A, right k a      the table has k A-a, and has it for no other reason
     left p {f}, right f x    p joined with x; once p is {g}, no more with x
 
-Which rows the batch join has, each family says (``matched``), and which row pointed to what (``points_there``). All
+Which rows the batch join has, each family says (``match``), and which row pointed to what (``points_there``). All
 keys are compared; of a large table after a small fold, those of the rows that were folded.
 
 A fold that is wrong about a key that it touches is found at once: the table's rows are compared with the epochs' own. A
@@ -16,16 +16,16 @@ Source: wiki page "Early joins" (a join of tables is the join of the folds), KIP
 
 from __future__ import annotations
 
-from rivermeet.expectations.invariant import ANY, Rule, packed
+from rivermeet.expectations.invariant import ANY, Rule, pack
 from rivermeet.expectations.rules.derived import of_family
-from rivermeet.expectations.rules.record_sql import fields_of, joined_value, last_of, without_sql
+from rivermeet.expectations.rules.record_sql import fields_of, join_values, last_of, without_sql
 from rivermeet.pipelines import Node
 
 _FOLD = "Early joins, KTable, a table is the fold of its changelog"
 _POSITION = ("_timestamp", "_partition", "_offset")
 
 
-def versioned(node: Node) -> str | None:
+def exclude_versioned(node: Node) -> str | None:
     """Why a node's result is not that of the folded inputs: of a versioned one its join sees other rows."""
     given = node.operation.inputs.values() if node.operation is not None else ()
     old = [part.name for part in given if getattr(part, "history", None) is not None]
@@ -37,9 +37,9 @@ def versioned(node: Node) -> str | None:
 @Rule(_FOLD, ANY, (85,), profiles=None, needs_table=True, stage="table")
 def fold_equals_table(node: Node) -> str:
     """The table is the fold of its changelog, row by row and column by column."""
-    row = packed((*node.key, *node.value, *_POSITION))
+    row = pack((*node.key, *node.value, *_POSITION))
     place = ", ".join(f"{column[1:]} AS {column}" for column in _POSITION)
-    rows = f"SELECT {packed(node.key)} AS key, {row} AS row FROM"
+    rows = f"SELECT {pack(node.key)} AS key, {row} AS row FROM"
     fields = fields_of({"key": node.key, "value": node.value})
     last = f"SELECT {fields}, {place} FROM {last_of('{changelog}')}"
     return _unequal(f"{rows} ({last} WHERE value IS NOT NULL)", "folded", f"{rows} {{now}}")
@@ -59,7 +59,7 @@ WHERE NOT (e.row <=> t.row)"""
 def unique_keys(node: Node) -> str:
     """A table has each key once."""
     return f"""SELECT key, count(*) AS copies, min(_offset) AS first_offset, max(_offset) AS last_offset
-FROM (SELECT {packed(node.key)} AS key, _offset FROM {{table}}) WHERE {{touched:key}}
+FROM (SELECT {pack(node.key)} AS key, _offset FROM {{table}}) WHERE {{touched:key}}
 GROUP BY key HAVING count(*) > 1"""
 
 
@@ -68,7 +68,7 @@ def tombstone_ends_a_row(node: Node) -> str:
     """A tombstone ends a row that was there."""
     return f"""SELECT o.key, o.partition, o.offset
 FROM (SELECT *, lag(value IS NOT NULL) OVER (PARTITION BY key ORDER BY offset) AS was_live FROM {{rows}}) o
-LEFT JOIN (SELECT key FROM (SELECT {packed(node.key)} AS key FROM {{before}})
+LEFT JOIN (SELECT key FROM (SELECT {pack(node.key)} AS key FROM {{before}})
            WHERE key IN (SELECT key FROM {{rows}} WHERE value IS NULL)) b ON b.key = o.key
 WHERE o.value IS NULL AND NOT coalesce(o.was_live, b.key IS NOT NULL)"""
 
@@ -80,7 +80,7 @@ def table_size(node: Node) -> str:
 FROM (SELECT count_if(c.live) - count_if(b.key IS NOT NULL) AS grown
       FROM (SELECT key, max_by(value IS NOT NULL, struct(epoch, offset)) AS live
             FROM {{changelog}} WHERE key IS NOT NULL GROUP BY key) c
-      LEFT JOIN (SELECT {packed(node.key)} AS key FROM {{was}}) b ON b.key = c.key)
+      LEFT JOIN (SELECT {pack(node.key)} AS key FROM {{was}}) b ON b.key = c.key)
 CROSS JOIN {{sizes}} s
 WHERE NOT (s.after <=> s.before + grown)"""
 
@@ -91,14 +91,14 @@ WHERE NOT (s.after <=> s.before + grown)"""
     (42, 85, 91, 112, 113, 125, 156),
     needs_table=True,
     stage="table",
-    excluded=lambda node: versioned(node) or without_sql(node),
+    excluded=lambda node: exclude_versioned(node) or without_sql(node),
 )
 def equals_batch_join(node: Node) -> str:
     """The table is the join of the input tables as they are now; no row of an old reference remains."""
     join = node.join_spec
     assert join is not None, node.name
-    rows = f"SELECT {packed(node.key)} AS key, {packed(node.value)} AS row FROM {{table}}"
-    joined = f"SELECT key, {joined_value(join)} AS row FROM ({of_family(node, 'matched')(node)})"
+    rows = f"SELECT {pack(node.key)} AS key, {pack(node.value)} AS row FROM {{table}}"
+    joined = f"SELECT key, {join_values(join)} AS row FROM ({of_family(node, 'match')(node)})"
     return _unequal(joined, "expected", f"SELECT * FROM ({rows}) WHERE {{touched:key}}")
 
 
@@ -107,7 +107,7 @@ def equals_batch_join(node: Node) -> str:
     ("fk-table-table", "one-to-many"),
     (118,),
     needs_table=True,
-    excluded=versioned,
+    excluded=exclude_versioned,
 )
 def found_by_foreign_key(node: Node) -> str:
     """A change is answered only for rows that refer to exactly its key: 'ab' is not found under 'a'."""

@@ -96,7 +96,7 @@ def rows_where(
     if not is_plain(table):
         return _by_spark(path, where, session, columns)
 
-    def chosen(files: pa.Table) -> pa.Table:
+    def choose(files: pa.Table) -> pa.Table:
         conditions = [found for one in where if (found := one.may_hold(files)) is not None]
         return files.filter(reduce(and_, conditions)) if conditions else files
 
@@ -105,7 +105,7 @@ def rows_where(
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a value that the column cannot have
         return None
     names = None if columns is None else [name for name in columns if name in schema.names]
-    return lines_of(table, path, schema, chosen).to_table(names, filter=wanted)
+    return lines_of(table, path, schema, choose).to_table(names, filter=wanted)
 
 
 def _by_spark(

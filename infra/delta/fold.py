@@ -80,7 +80,7 @@ def fold(
             ranges = ColumnRanges.of_changelog(paths.changelog, after, upto.ends)
             properties = {} if is_few else VECTORS
             merge(rows, paths.table, key, app_id, upto.epoch, upto, properties, ranges.sql_of_key(key))
-    crash.reached("merged", paths.node)
+    crash.crash_at("merged", paths.node)
     return True
 
 

@@ -42,12 +42,12 @@ _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 
 def notes(path: str) -> Iterator[tuple[int, CommitNote]]:
     """(version, note) of every commit of ours, newest first; commits of maintenance carry no note."""
-    return ((int(commit["version"]), note) for commit, note in _noted(path))
+    return ((int(commit["version"]), note) for commit, note in _read_notes(path))
 
 
 def arrivals(path: str) -> Sequence[tuple[int, Offsets]]:
     """(time in epoch millis, last offsets) of every commit of ours, newest first."""
-    return [(int(commit["timestamp"]), note.ends) for commit, note in _noted(path)]
+    return [(int(commit["timestamp"]), note.ends) for commit, note in _read_notes(path)]
 
 
 def last_note(path: str) -> tuple[int, CommitNote] | None:
@@ -60,7 +60,7 @@ def note_upto(path: str, epoch: int) -> tuple[int, CommitNote]:
     return next((version, note) for version, note in notes(path) if note.epoch <= epoch)
 
 
-def _noted(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
+def _read_notes(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
     table = open_table(path)
     for commit in commits(table) if table is not None else ():
         note = note_of(commit)
@@ -196,7 +196,7 @@ def merge(
     """
     session = rows.sparkSession
     _grow(rows, path)
-    set_properties(session, path, _lacking(path, properties))
+    set_properties(session, path, _find_lacking(path, properties))
     # mergeInto gives its target no alias, so the source's columns get names that the target cannot have.
     source = rows.select(*(F.col(quote(c)).alias(f"__new_{c}") for c in rows.columns))
     live = ~F.col("__new__deleted")
@@ -239,7 +239,7 @@ def _grow(rows: DataFrame, path: str) -> None:
         writer.option("userMetadata", found[1].model_dump_json()).save(path)
 
 
-def _lacking(path: str, properties: Mapping[str, str]) -> dict[str, str]:
+def _find_lacking(path: str, properties: Mapping[str, str]) -> dict[str, str]:
     table = open_table(path)
     assert table is not None, path
     have = table.metadata().configuration

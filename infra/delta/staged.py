@@ -100,7 +100,7 @@ class Staged:
             raise FileNotFoundError(f"{self.table}/{missing[0]} was written and is not there; run again")
         return named
 
-    def opened(self, file: FileInfo) -> pq.ParquetFile:
+    def open(self, file: FileInfo) -> pq.ParquetFile:
         """Open one of its files; the caller closes it."""
         return pq.ParquetFile(file.path, filesystem=files_below(self.table))
 
@@ -268,7 +268,7 @@ def _add_action(staged: Staged, file: FileInfo) -> AddAction | None:
 
 def statistics_of(staged: Staged, file: FileInfo) -> Mapping[str, Any] | None:
     """Rows of a file, with minimum, maximum and null count of its whole numbers; None if it has no rows."""
-    with staged.opened(file) as read:
+    with staged.open(file) as read:
         metadata = read.metadata
     if metadata.num_rows == 0:
         return None

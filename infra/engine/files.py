@@ -43,11 +43,11 @@ class EngineState:
 
     def processes(self) -> list[psutil.Process]:
         """Return those of its two processes that still run, supervisor first."""
-        return [process for process in (one.found() for one in self.both) if process is not None]
+        return [process for process in (one.find() for one in self.both) if process is not None]
 
     def command(self) -> list[str]:
         """How its JVM was started; nothing once it has ended."""
-        jvm = self.both[1].found()
+        jvm = self.both[1].find()
         with suppress(psutil.NoSuchProcess):
             return jvm.cmdline() if jvm is not None else []
         return []
@@ -115,10 +115,10 @@ class EngineFiles:
 
     def read(self) -> EngineState | None:
         """Return the recorded engine if it is alive."""
-        state = self.recorded()
+        state = self.read_record()
         return state if state is not None and state.alive else None
 
-    def recorded(self) -> EngineState | None:
+    def read_record(self) -> EngineState | None:
         """Return the recorded engine, alive or not."""
         try:
             return EngineState(**json.loads(self._state.read_text()))
@@ -180,7 +180,7 @@ class EngineFiles:
         return descriptor
 
     @contextmanager
-    def unused(self) -> Iterator[bool]:
+    def hold_unused(self) -> Iterator[bool]:
         """Whether no client holds the lease; if so none can take it inside the block."""
         descriptor = os.open(self._lease, os.O_CREAT | os.O_RDWR, 0o600)
         try:

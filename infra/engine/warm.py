@@ -135,7 +135,7 @@ def status(settings: Settings) -> EngineStatus:
     state = files.read()
     if state is None:
         return EngineStatus(None)
-    with files.unused() as unused:
+    with files.hold_unused() as unused:
         idle = files.idle_seconds() if unused else 0.0
     resident = 0
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -160,7 +160,7 @@ def _stop_if_outdated(settings: Settings, files: EngineFiles) -> None:
     wanted = fingerprint(spark_conf.server(settings, jars(settings)))
     if state.fingerprint == wanted:
         return
-    with files.unused() as unused:
+    with files.hold_unused() as unused:
         if not unused:
             raise EngineError(
                 f"the engine (pid {state.pid}) runs with other settings or versions and is in "

@@ -62,7 +62,7 @@ class Watch:
         Thread(target=self._look, daemon=True, name="engine watch").start()
 
     @property
-    def lost(self) -> str | None:
+    def loss(self) -> str | None:
         """Why the engine is of no use to this process any more; None where it is."""
         # Its record goes first: a JVM that has a recording to write takes up to a minute to end.
         if self._lost is None and self._files.read() != self._state:
@@ -72,18 +72,18 @@ class Watch:
             )
         return self._lost
 
-    def lost_by_now(self) -> str | None:
-        """`lost`, after a request was broken off: an engine that is stopped does this half a second before it ends."""
+    def await_loss(self) -> str | None:
+        """`loss`, after a request was broken off: an engine that is stopped does this half a second before it ends."""
         for _ in range(END_SECONDS):
             # A moment first: its last connections are not refused yet.
-            if self.lost is not None or self._ended.wait(0.1) or answers(self._state, self._token, 1):
+            if self.loss is not None or self._ended.wait(0.1) or answers(self._state, self._token, 1):
                 break
-        return self.lost
+        return self.loss
 
     @property
     def answers(self) -> bool:
         """Whether the engine has answered when it was asked last."""
-        return not self._silent and self.lost is None
+        return not self._silent and self.loss is None
 
     def end(self) -> None:
         """Look no more."""
@@ -92,18 +92,18 @@ class Watch:
     def _look(self) -> None:
         said_silent = said_full = False
         while not self._ended.wait(LOOK_SECONDS if not self._silent else 0):
-            if self.lost is None and not answers(self._state, self._token, LOOK_SECONDS):
+            if self.loss is None and not answers(self._state, self._token, LOOK_SECONDS):
                 # Counted in questions: of the time that the machine was asleep nobody knows anything.
                 self._silent += LOOK_SECONDS
-            elif self.lost is None:
+            elif self.loss is None:
                 self._silent, said_silent = 0.0, False
-            if self.lost is None and self._silent >= GIVE_UP_AFTER:
+            if self.loss is None and self._silent >= GIVE_UP_AFTER:
                 self._lost = (
                     f"the engine (pid {self._state.pid}) has not answered for {self._silent:.0f} s "
                     f"(log: {self._files.log}): end it with `rivermeet engine stop` and run again. "
                     "What was not committed, the next run does again"
                 )
-            if self.lost is not None:
+            if self.loss is not None:
                 self._give_up()
                 return
             if self._silent >= SAY_AFTER and not said_silent:

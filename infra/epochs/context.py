@@ -83,11 +83,11 @@ class EpochContext:
         url = f"{self.tables.rstrip('/')}/{node.pipeline.name}/{node.name}"
         paths = self.paths(node)
 
-        def taken_over(token: int) -> None:
+        def take_over(token: int) -> None:
             for path in (paths.changelog, paths.table):
                 raise_fence(path, token, lambda path, given: set_properties(self.session(), path, given))
 
-        return NodeLock(folder, lambda: Lease(url, self.lease_seconds, identity(self.locks)), taken_over)
+        return NodeLock(folder, lambda: Lease(url, self.lease_seconds, identity(self.locks)), take_over)
 
     def use_sessions(self, node: Node) -> SparkSession:
         """The session for the node's frames; the lock records it, for the run that takes the lock after a kill."""

@@ -63,7 +63,7 @@ def _refuse_modified(path: str, table: str, heal: str) -> None:
             path=path,
             version=commit["version"],
         )
-    missing = next(missing_files(found), None)
+    missing = next(find_missing(found), None)
     if missing is not None:
         raise ExternalModificationError(
             f"{table}: file {missing} of version {found.version()} is gone: put it back, or run `{heal}` "
@@ -85,7 +85,7 @@ def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
     """Raise `ExternalModificationError` if VACUUM removed files of a version that a plan pins."""
     try:
         pinned = DeltaTable(path, version=version)
-        missing = next(missing_files(pinned), None)
+        missing = next(find_missing(pinned), None)
     except Exception as error:  # delta-rs has no class of its own for a version whose log is gone
         missing = f"of its log ({str(error).splitlines()[0]})"
     if missing is not None:
@@ -98,7 +98,7 @@ def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
         )
 
 
-def missing_files(table: DeltaTable) -> Iterator[str]:
+def find_missing(table: DeltaTable) -> Iterator[str]:
     """Missing data files of a table; tables at a URL are not checked: reading them fails for a missing file."""
     for uri in table.file_uris():
         if "://" not in uri or urlsplit(uri).scheme == "file":
@@ -118,7 +118,7 @@ def _find_modification(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | Non
             if commit.get("operation") not in HARMLESS:
                 others.append(commit)
             continue
-        if others and not _taken_back(others[0], commit["version"]):
+        if others and not _is_restored(others[0], commit["version"]):
             return commit["version"], others[-1]
         others, notes = [], notes + 1
         if notes == 2 or _replaces(commit):
@@ -131,6 +131,6 @@ def _replaces(commit: Mapping[str, Any]) -> bool:
     return (commit.get("operationParameters") or {}).get("mode") == "Overwrite"
 
 
-def _taken_back(newest: Mapping[str, Any], ours: int) -> bool:
+def _is_restored(newest: Mapping[str, Any], ours: int) -> bool:
     parameters = newest.get("operationParameters") or {}
     return newest.get("operation") == "RESTORE" and str(parameters.get("version")) == str(ours)

@@ -62,21 +62,21 @@ class PinnedInputs:
         shape = schema_at(path)
         kinds = StructType([shape[name] for name in columns])
         found = with_schema(records(self.spark, path, after, upto).select(*columns), kinds)
-        skipped = self._skipped(side)
+        skipped = self._match_skipped(side)
         if skipped is None:
             return found
         if not self.nodes[side].is_table:
             return found.where(~skipped)
         return with_schema(found.withColumn("value", F.when(~skipped, F.col("value"))), kinds)
 
-    def skipped(self, side: str) -> DataFrame | None:
+    def read_skipped(self, side: str) -> DataFrame | None:
         """The epoch's skipped records, unchanged; None if none is skipped."""
-        part, skipped = self.plan.inputs[side], self._skipped(side)
+        part, skipped = self.plan.inputs[side], self._match_skipped(side)
         if skipped is None:
             return None
         return records(self.spark, self.paths(side).changelog, part.after, part.upto).where(skipped)
 
-    def _skipped(self, side: str) -> Column | None:
+    def _match_skipped(self, side: str) -> Column | None:
         # Both sides of a self-join are the same input.
         skipped = [r for r in self.plan.skipped if self.nodes[r.side] is self.nodes[side]]
         places = [f"(partition = {r.partition} AND offset = {r.offset})" for r in skipped]
@@ -95,7 +95,7 @@ class PinnedInputs:
         """All records of earlier epochs."""
         return self.changelog(side, {}, self.plan.inputs[side].after)
 
-    def needed(self, side: str, ways: Sequence[Mapping[str, tuple[str, str]]]) -> str | None:
+    def where_needed(self, side: str, ways: Sequence[Mapping[str, tuple[str, str]]]) -> str | None:
         """SQL that is true for at least the needed rows of an input's table; None if all rows may be needed.
 
         It consists of ranges only, so that files of the table are skipped by their statistics. ``ways`` are those in
@@ -129,7 +129,7 @@ class PinnedInputs:
             shape = schema_at(self.paths(side).changelog)
             key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))
             folded = unflatten(rows, key, value, schema_at(self.paths(side).table, part.table_version))
-            if (skipped := self._skipped(side)) is not None:
+            if (skipped := self._match_skipped(side)) is not None:
                 folded = folded.where(~skipped)
             if needed is not None:
                 # Rows that are excluded here but changed since come from the tail.
@@ -138,7 +138,7 @@ class PinnedInputs:
                 return folded
         return as_of(folded, tail, few=count_between(part.table_ends, position) <= limits.BROADCAST_ROWS)
 
-    def emitted(self, node: Node, slack: int | None) -> DataFrame | None:
+    def read_emitted(self, node: Node, slack: int | None) -> DataFrame | None:
         """The node's own earlier rows, with ``timestamp + slack > stream time`` (ms) if a slack is given."""
         if self.plan.output_version is None:
             return None

@@ -109,7 +109,7 @@ class Lease:
             else:
                 self._until = began + self.term
 
-    def check(self) -> int:
+    def confirm(self) -> int:
         """The token; raises `LeaseLostError` unless the lease is still held, by our clock and by the store."""
         if self._lost or self.clock() >= self._until or self._read()[0].get("holder") != self._body["holder"]:
             raise LeaseLostError(self.url)

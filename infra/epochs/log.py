@@ -78,7 +78,7 @@ class EpochLog:
 
     def bodies(self, node: str, kind: Kind, after: int = 0) -> list[tuple[int, str]]:
         """The same for kinds with several lines per epoch, in any order."""
-        found = self._asked(node, after).filter(pc.field("kind") == kind).sort_by("epoch")
+        found = self._query(node, after).filter(pc.field("kind") == kind).sort_by("epoch")
         return list(zip(found["epoch"].to_pylist(), found["body"].to_pylist(), strict=True))
 
     def open_plans(self, node: str, committed: int) -> Mapping[int, EpochPlan]:
@@ -97,9 +97,9 @@ class EpochLog:
 
     def last_incarnation(self, node: str) -> int:
         """The highest incarnation that was ever planned; 0 if none was."""
-        return max(self._asked(node)["incarnation"].to_pylist(), default=0)
+        return max(self._query(node)["incarnation"].to_pylist(), default=0)
 
-    def _asked(self, node: str, after: int = 0) -> pa.Table:
+    def _query(self, node: str, after: int = 0) -> pa.Table:
         """The node's lines past epoch ``after``; cached until the log changes."""
         log = open_table(self.path)
         if log is None:
@@ -111,14 +111,14 @@ class EpochLog:
             seen[node, after] = self._lines(log, node, after)
         return seen[node, after]
 
-    def _lines(self, log: DeltaTable, node: str, after: int) -> pa.Table:
+    def _lines(self, table: DeltaTable, node: str, after: int) -> pa.Table:
         def of_node(files: pa.Table) -> pa.Table:
             if not {"min.node", "max.node", "max.epoch"} <= set(files.column_names):
                 return files
             within = (pc.field("min.node") <= node) & (pc.field("max.node") >= node)
             return files.filter(within & (pc.field("max.epoch") > after))
 
-        lines = lines_of(log, self.path, _SCHEMA, of_node)
+        lines = lines_of(table, self.path, _SCHEMA, of_node)
         return lines.to_table(filter=(pc.field("node") == node) & (pc.field("epoch") > after))
 
     def measurements(self, node: str) -> list[Mapping[str, Any]]:

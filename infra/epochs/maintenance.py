@@ -123,7 +123,7 @@ def _table(context: EpochContext, node: Node, name: str, care: TableCare, sql: S
     if care.has_many_small_files(limits.SMALL_FILE_BYTES) or care.has_many_deletion_vectors:
         sql("OPTIMIZE {table}")
         care.did.append("optimized")
-    crash.reached("maintained", node.name)
+    crash.crash_at("maintained", node.name)
     oldest = oldest_needed(context, node, care.path, keep.versions)
     hours = care.hours(oldest)
     if hours is not None:
@@ -147,11 +147,11 @@ def oldest_needed(context: EpochContext, node: Node, path: str, newest: int) -> 
             return 0
         kept.append(ours[0][0])
         for reader, side in _readers(node):
-            kept += _pinned(context, reader, side, ours, path == paths.table)
+            kept += _find_pinned(context, reader, side, ours, path == paths.table)
     return max(0, min(kept))
 
 
-def _pinned(
+def _find_pinned(
     context: EpochContext, reader: Node, side: str, ours: Sequence[tuple[int, CommitNote]], folded: bool
 ) -> Iterator[int]:
     """The versions that the reader's logged plans and its next plan pin."""

@@ -69,7 +69,7 @@ class NodeLock:
         with self._lock:
             self._end_the_dead()
             try:
-                with self._leased():
+                with self._hold_lease():
                     yield
             except Exception:
                 self._holder.unlink(missing_ok=True)
@@ -88,13 +88,13 @@ class NodeLock:
         except Timeout:
             return False
 
-    def check(self) -> int | None:
+    def confirm(self) -> int | None:
         """The lease's token, or None without a lease; raises `LeaseLostError` if another run has taken it."""
         held = _LEASES.get(self._folder)
-        return None if held is None else held.check()
+        return None if held is None else held.confirm()
 
     @contextmanager
-    def _leased(self) -> Iterator[None]:
+    def _hold_lease(self) -> Iterator[None]:
         if self._lease is None:
             yield
             return

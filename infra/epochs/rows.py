@@ -110,7 +110,7 @@ def _of(lines: Iterable[Count], what: str) -> list[Count]:
 def _count_staged(staged: Staged, paired: bool) -> Iterator[Count]:
     """Counts of staged rows by file and partition, read a batch at a time."""
     for one in staged.files:
-        with staged.opened(one) as file:
+        with staged.open(one) as file:
             leaves = [file.schema.column(at).path for at in range(file.metadata.num_columns)]
             # Any part of the value shows whether the value is NULL.
             value = next(leaf for leaf in leaves if leaf.startswith("value."))

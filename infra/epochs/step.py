@@ -56,7 +56,7 @@ class EpochResult:
     newest_event: int | None = None
     staged: bool = True
 
-    def measured(self) -> dict[str, Any]:
+    def to_line(self) -> dict[str, Any]:
         """The line of the epoch log.
 
         ``consumed`` is per side the input's incarnation and how many of its records have been read so far;
@@ -70,7 +70,7 @@ class EpochResult:
             "consumed": {side: [part.incarnation, part.consumed] for side, part in inputs.items()},
             "files": 0,
             "delivered_at": None,
-            **(self.plan.reads.measured() if self.plan.reads is not None else {}),
+            **(self.plan.reads.measure() if self.plan.reads is not None else {}),
             "committed_at": self.committed_at,
             "newest_event": self.newest_event,
             "rows": self.rows,
@@ -95,7 +95,7 @@ class Step(Protocol):
         """The next epoch's plan, or None where nothing is new."""
         ...
 
-    def check(self, plan: EpochPlan) -> str | None:
+    def explain_skip(self, plan: EpochPlan) -> str | None:
         """Why a logged plan must be skipped; raises `ExternalModificationError` if a pinned version is gone."""
         ...
 

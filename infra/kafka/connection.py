@@ -48,13 +48,13 @@ class Connection:
         """Answers questions about topics."""
         from confluent_kafka.admin import AdminClient
 
-        return self._made(AdminClient, {})
+        return self._make(AdminClient, {})
 
     def consumer(self) -> Consumer:
         """Reads assigned partitions: only committed records, from given offsets, without a group."""
         from confluent_kafka import Consumer
 
-        return self._made(
+        return self._make(
             Consumer,
             {
                 # librdkafka requires a name; nothing is ever committed under it.
@@ -76,7 +76,7 @@ class Connection:
         """Writes in transactions, as the only writer of that name."""
         from confluent_kafka import Producer
 
-        return self._made(
+        return self._make(
             Producer,
             {
                 "transactional.id": writer,
@@ -92,20 +92,20 @@ class Connection:
             },
         )
 
-    def named(self, error: KafkaError) -> str:
+    def explain(self, error: KafkaError) -> str:
         """The name of an error; for a request that timed out, the reason why the login was refused, if it was."""
         # Only a poll delivers the errors of the client.
         self.admin.poll(0.1)
         return ", ".join(sorted(self._refused)) or error.name()
 
-    def _heard(self, error: KafkaError) -> None:
+    def _record_error(self, error: KafkaError) -> None:
         """Record refused logins; lost connections are retried by the client, or end the wait for records."""
         from confluent_kafka import KafkaError
 
         if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
             self._refused.add(error.name())
 
-    def _made(self, client: Any, own: Mapping[str, Any]) -> Any:
+    def _make(self, client: Any, own: Mapping[str, Any]) -> Any:
         from confluent_kafka import KafkaException
 
         if "bootstrap.servers" not in self.properties:
@@ -114,7 +114,7 @@ class Connection:
                 variable="RIVERMEET_KAFKA",
             )
         try:
-            return client({**self.properties, **own, "error_cb": self._heard}, logger=_silent)
+            return client({**self.properties, **own, "error_cb": self._record_error}, logger=_silent)
         except KafkaException as error:
             name = error.args[0].name()
             at_fault = next((p for p in self.properties if f'"{p}"' in str(error)), None)
@@ -137,7 +137,7 @@ def unavailable(
     """The refusal for an error of the broker, asked for a topic or a consumer group."""
     return BrokerUnavailableError(
         f"{kind} '{name}': the broker that RIVERMEET_KAFKA names does not answer as it should "
-        f"({connection.named(error)}); what was planned stands: see to the broker, or to RIVERMEET_KAFKA_…, and run "
+        f"({connection.explain(error)}); what was planned stands: see to the broker, or to RIVERMEET_KAFKA_…, and run "
         "again",
         source=name,
     )

@@ -22,12 +22,12 @@ from uuid import UUID
 def as_json(value: Any) -> str:
     """A value as JSON."""
     try:
-        return json.dumps(value, default=_shown, allow_nan=False)
+        return json.dumps(value, default=_to_json, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), default=_shown)
+        return json.dumps(_finite(value), default=_to_json)
 
 
-def _shown(value: Any) -> str:
+def _to_json(value: Any) -> str:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime | date | time):

@@ -35,7 +35,7 @@ def cluster_id(connection: Connection) -> str:
         return str(connection.admin.list_topics(timeout=limits.BROKER_SECONDS).cluster_id)
     except KafkaException as error:
         raise BrokerUnavailableError(
-            f"the broker that RIVERMEET_KAFKA or --kafka names does not answer ({connection.named(error.args[0])})",
+            f"the broker that RIVERMEET_KAFKA or --kafka names does not answer ({connection.explain(error.args[0])})",
             variable="RIVERMEET_KAFKA",
         ) from None
 

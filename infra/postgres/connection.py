@@ -103,12 +103,12 @@ class Database:
     @contextmanager
     def open_connection(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection for the duration of a block, which translates errors into refusals."""
-        with self.connect() as connection, refusing():
+        with self.connect() as connection, refuse_server_errors():
             yield connection
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def refuse_server_errors() -> Iterator[None]:
     """Translate the server's errors into refusals."""
     import psycopg
 

@@ -95,7 +95,7 @@ class Publication:
             and self._may_publish(table, found)
             and all(table.identities.values())
         }
-        return self._added(lacking, self._state is None)
+        return self._add_statement(lacking, self._state is None)
 
     @property
     def _state(self) -> PublicationState | None:
@@ -104,7 +104,7 @@ class Publication:
     def _statements(self, tables: Mapping[str, TableState]) -> Iterator[str]:
         state = self._state
         if state is None:
-            yield self._added(tables, True)
+            yield self._add_statement(tables, True)
             return
         options = []
         if not state.of_all_changes:
@@ -115,27 +115,29 @@ class Publication:
             yield f"ALTER PUBLICATION {self.name} SET ({', '.join(options)})"
         lacking = {t.shown: t for t, found in self.tables.values() if found is not None and found.lacks(t)}
         if lacking and not state.of_all_tables:
-            yield self._added(lacking, False)
-        filtered = {t.published_as: t for t, found in self.tables.values() if found is not None and found.is_filtered}
+            yield self._add_statement(lacking, False)
+        filtered = {
+            t.publication_name: t for t, found in self.tables.values() if found is not None and found.is_filtered
+        }
         if filtered:
             yield f"ALTER PUBLICATION {self.name} DROP TABLE {', '.join(filtered)}"
             yield f"ALTER PUBLICATION {self.name} ADD TABLE {', '.join(filtered)}"
 
-    def _added(self, tables: Mapping[str, TableState], new: bool) -> str:
+    def _add_statement(self, tables: Mapping[str, TableState], new: bool) -> str:
         oids = {table.oid for table in tables.values()}
         # If the table of a partition is included, the partition's changes are those of the table.
-        named = ", ".join(table.published_as for table in tables.values() if not oids & set(table.ancestors))
+        named = ", ".join(table.publication_name for table in tables.values() if not oids & set(table.ancestors))
         if new:
             return f"CREATE PUBLICATION {self.name} FOR TABLE {named} WITH (publish_via_partition_root = true)"
         return f"ALTER PUBLICATION {self.name} ADD TABLE {named}"
 
-    def _may_publish(self, table: TableState, found: PublicationState | None) -> bool:
-        return table.is_owned and (self.may_create if found is None else found.may_alter)
+    def _may_publish(self, state: TableState, found: PublicationState | None) -> bool:
+        return state.is_owned and (self.may_create if found is None else found.may_alter)
 
-    def _whole(self, table: TableState, found: PublicationState | None) -> str | None:
+    def _whole(self, state: TableState, found: PublicationState | None) -> str | None:
         if found is not None and not found.via_root:
             return None
-        declared = (other.shown for other, _ in self.tables.values() if other.oid in table.ancestors)
+        declared = (other.shown for other, _ in self.tables.values() if other.oid in state.ancestors)
         return (found.whole if found is not None else None) or next(declared, None)
 
 

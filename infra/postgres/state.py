@@ -169,7 +169,7 @@ class TableState:
         return self.kind in ("r", "p")
 
     @property
-    def published_as(self) -> str:
+    def publication_name(self) -> str:
         """Its name in a publication: without heirs, which would need an identity too."""
         return f"ONLY {self.shown}" if self.heirs else self.shown
 
@@ -190,9 +190,9 @@ class PublicationState:
     is_filtered: bool
     whole: str | None
 
-    def lacks(self, table: TableState) -> bool:
+    def lacks(self, state: TableState) -> bool:
         """Whether the table has to be added."""
-        of_leaves = table.kind == "p" and not self.via_root
+        of_leaves = state.kind == "p" and not self.via_root
         return not self.has_table and self.published is None and not (of_leaves and self.of_all_tables)
 
 
@@ -253,52 +253,52 @@ def server_problems(server: ServerState) -> Iterator[PostgresRefusedError]:
 
 
 def table_problems(
-    reads: Postgres, table: TableState | None, before: WalRange | None, user: str
+    reads: Postgres, state: TableState | None, before: WalRange | None, user: str
 ) -> Iterator[PostgresRefusedError]:
     """Problems of a table, in itself or since it was last read, for a user, whose name is quoted."""
-    if table is None:
+    if state is None:
         yield PostgresTableMissingError(
             f"there is no table '{reads.table}'; correct the declaration, or make it", table=reads.table
         )
         return
-    if not table.is_table:
-        what = _KINDS.get(table.kind, "no table")
+    if not state.is_table:
+        what = _KINDS.get(state.kind, "no table")
         yield PostgresTableMissingError(
             f"'{reads.table}' is {what}, and the log has no changes of it; declare the tables that its rows come from",
             table=reads.table,
         )
         return
-    if not table.may_use_schema:
+    if not state.may_use_schema:
         yield RightMissingError(
             f"the user may not use the schema of '{reads.table}'",
-            [f"GRANT USAGE ON SCHEMA {table.schema} TO {user}"],
+            [f"GRANT USAGE ON SCHEMA {state.schema} TO {user}"],
             table=reads.table,
         )
-    if set(table.unreadable) & set(reads.columns):
+    if set(state.unreadable) & set(reads.columns):
         yield RightMissingError(
-            f"the user may not read '{reads.table}'", [f"GRANT SELECT ON {table.shown} TO {user}"], table=reads.table
+            f"the user may not read '{reads.table}'", [f"GRANT SELECT ON {state.shown} TO {user}"], table=reads.table
         )
-    if table.hides_rows:
+    if state.hides_rows:
         yield RowsHiddenError(
             f"row level security may hide rows of '{reads.table}' from the user, and the log has their changes; let "
-            f"the user see all rows, also by a policy (CREATE POLICY {POLICY} ON {table.shown} FOR SELECT TO {user} "
+            f"the user see all rows, also by a policy (CREATE POLICY {POLICY} ON {state.shown} FOR SELECT TO {user} "
             "USING (true), where no RESTRICTIVE one forbids it)",
             [f"ALTER ROLE {user} BYPASSRLS"],
             table=reads.table,
         )
-    lacking = [column for column in reads.columns if column not in table.columns]
+    lacking = [column for column in reads.columns if column not in state.columns]
     if lacking:
         yield ColumnMissingError(
-            f"table '{reads.table}' has no column '{lacking[0]}', or computes it; it has {', '.join(table.columns)}: "
+            f"table '{reads.table}' has no column '{lacking[0]}', or computes it; it has {', '.join(state.columns)}: "
             "take it out of the schema",
             table=reads.table,
             column=lacking[0],
         )
-    unfit = [name for name, has in table.identities.items() if not set(reads.key) <= set(has)]
-    if unfit and set(reads.key) <= set(table.columns):
-        has = table.identities[unfit[0]]
+    unfit = [name for name, has in state.identities.items() if not set(reads.key) <= set(has)]
+    if unfit and set(reads.key) <= set(state.columns):
+        has = state.identities[unfit[0]]
         unknown = next(column for column in reads.key if column not in has)
-        of = "" if unfit[0] == table.shown else f", partition {unfit[0]},"
+        of = "" if unfit[0] == state.shown else f", partition {unfit[0]},"
         yield IdentityError(
             f"of a row of '{reads.table}'{of} that is deleted, the log would not have '{unknown}' (it has "
             f"{', '.join(has) or 'nothing'}); give key= those columns, or an identity that has the key, also USING "
@@ -306,7 +306,7 @@ def table_problems(
             [f"ALTER TABLE {name} REPLICA IDENTITY FULL" for name in unfit],
             table=reads.table,
         )
-    if before is not None and before.relation != table.oid:
+    if before is not None and before.relation != state.oid:
         yield PostgresTableMissingError(
             f"table '{reads.table}' was dropped and recreated: its rows are others", table=reads.table
         )

@@ -80,7 +80,7 @@ class WalRange(SourceRange):
         return self.rows
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """Which table, and how much of the log."""
         if self.start is None or self.end is None:
             return f"a snapshot of table '{self.table}'"

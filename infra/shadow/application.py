@@ -38,7 +38,7 @@ from rivermeet.infra.kafka.refusals import TopicMissingError, TopicRefusedError
 from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.decoding import decoders_of
 from rivermeet.infra.sources.kafka.landing import Landing, build_rows, landing_of
-from rivermeet.infra.sources.kafka.rows import landed_rows
+from rivermeet.infra.sources.kafka.rows import decode_landed
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.row_to_record import to_records
@@ -92,10 +92,10 @@ def progress(connection: Connection, group: str, inputs: frozenset[str]) -> Prog
             "group has to be there; without --group its position is unknown",
             group=group,
         )
-    return Progress(group, committed, _waiting(connection, committed, inputs))
+    return Progress(group, committed, _count_waiting(connection, committed, inputs))
 
 
-def _waiting(
+def _count_waiting(
     connection: Connection, committed: Mapping[str, Mapping[int, int]], inputs: frozenset[str]
 ) -> dict[str, int]:
     found: dict[str, int] = {}
@@ -112,11 +112,11 @@ def _waiting(
     return found
 
 
-def _records(connection: Connection, behind: TopicSlice) -> int:
+def _records(connection: Connection, planned: TopicSlice) -> int:
     """How many records lie in a slice: where the last offset is the end of a transaction, there may be none."""
-    if behind.records > limits.LAG_OFFSETS:
-        return behind.records
-    return sum(map(len, consume_slice(connection, behind, behind.topic)))
+    if planned.records > limits.LAG_OFFSETS:
+        return planned.records
+    return sum(map(len, consume_slice(connection, planned, planned.topic)))
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def stable_slice(connection: Connection, topic: str) -> TopicSlice:
 
 
 @contextmanager
-def landed(
+def land(
     connection: Connection, registry: Registry, topic: Kafka, planned: TopicSlice, folder: Path, name: str
 ) -> Iterator[Output]:
     """A slice of the topic in files, as long as the block lasts; raises `TopicRefusedError` if it cannot be read.
@@ -152,7 +152,7 @@ def landed(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def decoded(landed: DataFrame, topic: Kafka, key: Mapping[str, str], value: Mapping[str, str]) -> DataFrame:
+def decode(landed: DataFrame, topic: Kafka, key: Mapping[str, str], value: Mapping[str, str]) -> DataFrame:
     """Landed records with a node's columns, which ``key`` and ``value`` give with their types.
 
     A format of one column gives the node's one, whatever its name. The result has ``key``, ``value`` (NULL: a
@@ -166,7 +166,7 @@ def decoded(landed: DataFrame, topic: Kafka, key: Mapping[str, str], value: Mapp
         tombstone="kafka_tombstone",
         not_before=None,
     )
-    found = to_records(landed_rows(landed, topic), source, "kafka_partition")
+    found = to_records(decode_landed(landed, topic), source, "kafka_partition")
     return found.select("key", "value", "timestamp", "partition", F.col("line").alias("offset"), "reason")
 
 

@@ -33,7 +33,7 @@ Nearer to the end, the shift to a zone overflows and fails the query; beyond it,
 """
 
 
-def check_event_time(sql: str, kind: T.DataType, declared: str | None) -> None:
+def validate_event_time(sql: str, kind: T.DataType, declared: str | None) -> None:
     """Raise ValueError for an expression whose type is not a time, or not the declared one."""
     found = kind.simpleString().upper()
     if not isinstance(kind, _MILLIS + _CLOCKS):
@@ -115,13 +115,13 @@ def _comes_twice(clock: Column, zone: Column) -> Column:
     sound = F.unix_seconds(clock).between(-_SECONDS + _DAY, _SECONDS - _DAY) & is_zone(zone)
     first = F.unix_micros(F.to_utc_timestamp(clock, zone))
 
-    def shown(micros: Column) -> Column:
+    def show(micros: Column) -> Column:
         return F.unix_micros(F.from_utc_timestamp(F.timestamp_micros(micros), zone))
 
     later = first + _DAY * 1_000_000
     # The amount by which clocks are set back within the day.
-    back = (shown(first) - first) - (shown(later) - later)
-    return F.when(sound, (back > 0) & (shown(first + back) == shown(first)))
+    back = (show(first) - first) - (show(later) - later)
+    return F.when(sound, (back > 0) & (show(first + back) == show(first)))
 
 
 def event_millis(moment: Column, kind: T.DataType, zone: Column, instant: Column) -> Column:

@@ -135,6 +135,6 @@ def register_installed() -> None:
         register(found.load())
 
 
-def registered_kinds() -> Mapping[type, SourceKind]:
+def load_kinds() -> Mapping[type, SourceKind]:
     """The kinds by their declarations."""
     return MappingProxyType(_kinds)

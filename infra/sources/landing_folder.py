@@ -51,12 +51,12 @@ class LandingFolder:
         for table in tables:
             held.append(table)
             if sum(t.num_rows for t in held) >= ROWS or sum(t.nbytes for t in held) >= BYTES:
-                files, held = self._written(held, files), []
+                files, held = self._write(held, files), []
             self.rows += table.num_rows
-        self._written(held, files)
+        self._write(held, files)
         return self.rows
 
-    def _written(self, tables: Sequence[pa.Table], files: int) -> int:
+    def _write(self, tables: Sequence[pa.Table], files: int) -> int:
         if any(table.num_rows for table in tables):
             rows = pa.concat_tables(tables)
             pq.write_table(rows, self.folder / f"{files:05d}.parquet", compression="zstd", compression_level=1)

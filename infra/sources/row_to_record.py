@@ -17,12 +17,12 @@ from pyspark.sql import types as T
 from rivermeet.infra.sources.declared_types import is_exact, not_a, value_as
 from rivermeet.infra.sources.event_time import (
     as_instants,
-    check_event_time,
     event_millis,
     is_timestamp,
     is_zone,
     needs_zone,
     out_of_bounds,
+    validate_event_time,
     with_moment,
 )
 from rivermeet.infra.sources.places import LINE_COLUMNS
@@ -141,7 +141,7 @@ def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
                 raise SourceError(f"{what} of the source is {sql!r}: {message}", option=what, sql=sql) from None
         raise
     found = dict(zip(asked, kinds, strict=True))
-    check_event_time(source.timestamp, found["timestamp"], source.timestamp_type)
+    validate_event_time(source.timestamp, found["timestamp"], source.timestamp_type)
     for what in ("where", "tombstone"):
         if not isinstance(found[what], T.BooleanType):
             says = f"{what} of the source is {asked[what]!r}, of type {found[what].simpleString()}; give a BOOLEAN"

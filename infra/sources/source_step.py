@@ -39,7 +39,7 @@ from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
 from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing, Unread, is_fresh
 from rivermeet.pipelines import Node, Source, limits
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 _Range = TypeVar("_Range", bound=SourceRange)
 
@@ -105,23 +105,23 @@ class SourceStep(Generic[_Range]):
         """Read the planned range; rows that are not records are dead letters."""
         raise NotImplementedError
 
-    def lost(self) -> str | None:
+    def describe_loss(self) -> str | None:
         """Describe the records that a rebuild would lose because they can no longer be read, or None."""
         return None
 
-    def standing(self) -> Standing:
+    def find_standing(self) -> Standing:
         """The lag of the source, with a request to its system."""
         return Standing()
 
     def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
         """Whether no record has been unread for longer than that, by the clock ``now_ms``."""
-        return is_fresh(self.changed(), freshness_ms, now_ms)
+        return is_fresh(self.find_changed(), freshness_ms, now_ms)
 
-    def changed(self) -> Unread | None:
+    def find_changed(self) -> Unread | None:
         """The unread part of a table; None if it was never read."""
         raise NotImplementedError
 
-    def undelivered(self) -> str:
+    def describe_unread(self) -> str:
         """Describe unread input, if it is known without a request to a server."""
         return ""
 
@@ -162,7 +162,7 @@ class SourceStep(Generic[_Range]):
         if why is not None:
             raise why
 
-    def check(self, plan: EpochPlan) -> str | None:
+    def explain_skip(self, plan: EpochPlan) -> str | None:
         """Why a plan is skipped: its range is gone, and that was accepted. Otherwise reading it is refused."""
         if not self.accept_loss or not isinstance(plan.reads, self.ranges):
             return None
@@ -224,7 +224,7 @@ class SourceStep(Generic[_Range]):
         first = letters.orderBy("file", "position").limit(limits.SHOWN_ROWS).collect()
         shown = "; ".join(_show_row(row, self.unit) for row in first)
         raise TooManyBadRowsError(
-            f"source '{self.name}': {bad} of {counted(rows, 'row')} in {self.within(plan)} are no records, more than "
+            f"source '{self.name}': {bad} of {pluralize(rows, 'row')} in {self.within(plan)} are no records, more than "
             f"max_bad_share={self.source.max_bad_share}; nothing was loaded: {self.cure}. "
             f"{'The first' if count > len(first) else 'They are'}: {shown}. All are kept in {self.rejected}",
             source=self.name,
@@ -233,7 +233,7 @@ class SourceStep(Generic[_Range]):
 
     def within(self, plan: EpochPlan) -> str:
         """Words of a message for what contains the rows of an epoch."""
-        return plan.reads.described if plan.reads is not None else self.name
+        return plan.reads.description if plan.reads is not None else self.name
 
     def records_of(self, rows: DataFrame) -> DataFrame:
         """Declared rows as `to_records` gives them, with their partitions."""
@@ -308,9 +308,9 @@ class SourceStep(Generic[_Range]):
 
     def so_far(self, note: CommitNote | None) -> SourceHistory:
         """The plans of the incarnation up to a commit."""
-        return self.consumed(note.since, note.epoch) if note else SourceHistory((), self.dead_letters)
+        return self.read_history(note.since, note.epoch) if note else SourceHistory((), self.dead_letters)
 
-    def consumed(self, since: int, upto: int) -> SourceHistory:
+    def read_history(self, since: int, upto: int) -> SourceHistory:
         """The plans of committed epochs of an incarnation, from epoch ``since`` to ``upto``."""
         refused = self.log.lines(self.node.name, "refused", since - 1)
         plans = self.log.lines(self.node.name, "plan", since - 1)

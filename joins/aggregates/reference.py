@@ -21,7 +21,7 @@ Columns = Mapping[str, tuple[str, Callable[[Any], Any] | None]]
 """Output column to function and what of a record's value it is of; None: of the record."""
 
 
-def aggregated(columns: Columns, values: Sequence[Any]) -> tuple[Any, ...]:
+def aggregate(columns: Columns, values: Sequence[Any]) -> tuple[Any, ...]:
     """One value per column, as SQL has it."""
     return tuple(
         len(values) if of is None else _FUNCTIONS[function]([v for v in map(of, values) if v is not None])
@@ -72,7 +72,7 @@ class TableAggregate:
 
     def _of(self, group: Any) -> tuple[Any, ...] | None:
         rows = [value for key, value in self.table.items() if self.group_of(key, value) == group]
-        return aggregated(self.columns, rows) if rows else None
+        return aggregate(self.columns, rows) if rows else None
 
 
 @dataclass
@@ -99,7 +99,7 @@ class Windowed:
         return [
             Row(
                 window,
-                aggregated(self.columns, [r.value for r in self.windows[window]]),
+                aggregate(self.columns, [r.value for r in self.windows[window]]),
                 max(r.timestamp for r in self.windows[window]),
                 x.position,
                 x.position,

@@ -41,14 +41,14 @@ def with_arguments(records: DataFrame, aggregations: Mapping[str, Aggregation]) 
 def value_over(aggregations: Mapping[str, Aggregation], history: WindowSpec) -> Column:
     """The value STRUCT over a window of rows with ``arguments``."""
     found = [
-        _finished(a, {part: _OF[part](F.col(f"arguments.a{i}")).over(history) for part in PARTS[a.function]})
+        _finish(a, {part: _OF[part](F.col(f"arguments.a{i}")).over(history) for part in PARTS[a.function]})
         for i, a in enumerate(aggregations.values())
     ]
     return F.struct(*(column.alias(name) for name, column in zip(aggregations, found, strict=True)))
 
 
 def parts(aggregations: Mapping[str, Aggregation]) -> list[Column]:
-    """Aggregate columns of a group of rows with ``arguments``, to be merged by `merged`."""
+    """Aggregate columns of a group of rows with ``arguments``, to be merged by `merge`."""
     return [
         _OF[part](F.col(f"arguments.a{i}")).alias(f"{part}_{i}")
         for i, a in enumerate(aggregations.values())
@@ -56,7 +56,7 @@ def parts(aggregations: Mapping[str, Aggregation]) -> list[Column]:
     ]
 
 
-def merged(aggregations: Mapping[str, Aggregation], of: StructType) -> Column:
+def merge(aggregations: Mapping[str, Aggregation], of: StructType) -> Column:
     """The value STRUCT aggregated from several rows of `parts`; ``of`` is their schema."""
 
     def part(name: str) -> Column:
@@ -66,13 +66,11 @@ def merged(aggregations: Mapping[str, Aggregation], of: StructType) -> Column:
         # a cast to STRING names a collation, which other readers of the table do not know.
         return found.cast(of[name].dataType) if kind == "sum" else found
 
-    found = [
-        _finished(a, {p: part(f"{p}_{i}") for p in PARTS[a.function]}) for i, a in enumerate(aggregations.values())
-    ]
+    found = [_finish(a, {p: part(f"{p}_{i}") for p in PARTS[a.function]}) for i, a in enumerate(aggregations.values())]
     return F.struct(*(column.alias(name) for name, column in zip(aggregations, found, strict=True)))
 
 
-def _finished(aggregation: Aggregation, parts: Mapping[str, Column]) -> Column:
+def _finish(aggregation: Aggregation, parts: Mapping[str, Column]) -> Column:
     if aggregation.function == "count":
         return F.coalesce(parts["count"], F.lit(0).cast("bigint"))
     if aggregation.function == "avg":

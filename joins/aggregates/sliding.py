@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from rivermeet.joins.order import up_to_here
-from rivermeet.joins.stream_stream.time_buckets import lies_in, touched_buckets, width
+from rivermeet.joins.stream_stream.time_buckets import lies_in, list_buckets, width
 
 WINDOW = ("partition", "key", "window_start")
 
@@ -45,7 +45,7 @@ def in_sliding_windows(records: DataFrame) -> DataFrame:
     ).distinct()
     # Windows that a record touches start from `time - difference` to `time + 1`.
     bucket = width(difference + 1)
-    within = placed.withColumn("bucket", F.explode(touched_buckets(time - difference, time + 1, bucket))).join(
+    within = placed.withColumn("bucket", F.explode(list_buckets(time - difference, time + 1, bucket))).join(
         starts.withColumn("bucket", lies_in(start, bucket)).drop("window_difference"), ["partition", "key", "bucket"]
     )
     touching = within.where(time.between(start - 1, start + difference))

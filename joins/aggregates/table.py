@@ -25,7 +25,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rivermeet.joins.aggregates.running import HAS_VALUE, merged, parts, with_arguments
+from rivermeet.joins.aggregates.running import HAS_VALUE, merge, parts, with_arguments
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.order import up_to_here
 from rivermeet.joins.provenance import trigger_of
@@ -49,12 +49,12 @@ def compute(join: TableAggregate, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
     before, updates = forward_changes(inputs, "left", join.input.history)
     changed = inputs.broadcast(updates.select("key").distinct())
-    touched = _grouped(join, before.join(changed, "key", "left_semi").unionByName(updates))
-    changes = inputs.keep(_numbered(_changes(touched)))
+    touched = _group(join, before.join(changed, "key", "left_semi").unionByName(updates))
+    changes = inputs.keep(_number(_changes(touched)))
     affected = inputs.broadcast(changes.where(F.col("order").isNotNull()).select("group").distinct())
-    untouched = _grouped(join, before.join(changed, "key", "left_anti")).join(affected, "group", "left_semi")
+    untouched = _group(join, before.join(changed, "key", "left_anti")).join(affected, "group", "left_semi")
     aggregated = _per_block(join, changes, untouched)
-    value = merged(join.aggregations, aggregated.schema)
+    value = merge(join.aggregations, aggregated.schema)
     asked = changes.where(F.col("order").isNotNull()).select(*CHANGE, F.explode(_blocks_around()).alias("at"))
     answered = (
         asked.select(*CHANGE, "at.*")
@@ -74,7 +74,7 @@ def compute(join: TableAggregate, inputs: EpochInputs) -> EpochFrames:
     )
 
 
-def _grouped(join: TableAggregate, records: DataFrame) -> DataFrame:
+def _group(join: TableAggregate, records: DataFrame) -> DataFrame:
     """Records with ``group`` (NULL: none) and ``arguments``."""
     mapper = {column: f"CAST(({e.sql}) AS {e.type})" for column, e in join.key.items()}
     mapped = with_arguments(with_expressions(records, mapper, "mapped", HAS_VALUE), join.aggregations)
@@ -99,7 +99,7 @@ def _changes(touched: DataFrame) -> DataFrame:
     )
 
 
-def _numbered(changes: DataFrame) -> DataFrame:
+def _number(changes: DataFrame) -> DataFrame:
     """Changes with their number in their group, ``at``, and that of the change that ends what arrives, ``until``."""
     first = F.col("order").asc_nulls_first()
     upto = Window.partitionBy("group").orderBy(first, "partition", "offset")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rivermeet.joins.why.evidence import Found, Key, Reason, moment, named
+from rivermeet.joins.why.evidence import Found, Key, Reason, moment, show_key
 from rivermeet.joins.why.families import Met
 from rivermeet.joins.why.replay import Replay
 from rivermeet.joins.why.words import late, no_record
@@ -47,7 +47,7 @@ def of_absence(operation: Aggregate, key: Key, replayed: Replay) -> list[Reason]
     name = operation.input.name
     if isinstance(operation, TableAggregate):
         by = ", ".join(f"`{column.sql}`" for column in operation.key.values())
-        return [Reason("no-group", f"no row of '{name}' that was read belongs to {named(key)} by {by}")]
+        return [Reason("no-group", f"no row of '{name}' that was read belongs to {show_key(key)} by {by}")]
     own = reads(operation, key, None)["left"]
     records = replayed.of_key("left", own)
     if not records:
@@ -56,7 +56,7 @@ def of_absence(operation: Aggregate, key: Key, replayed: Replay) -> list[Reason]
     within = [one for one in records if start <= one.timestamp < end]
     if not within:
         nearest = min(records, key=lambda one: (max(start - one.timestamp, one.timestamp - end), one.offset))
-        says = f"no record of {named(own)} lies in the window; the nearest is at {moment(nearest.timestamp)}"
+        says = f"no record of {show_key(own)} lies in the window; the nearest is at {moment(nearest.timestamp)}"
         return [Reason("outside", says, (nearest,))]
     found = late(replayed, within)
     if waiting := tuple(one for one in within if one.order is None):

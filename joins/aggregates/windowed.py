@@ -47,7 +47,7 @@ def state(join: WindowedAggregate) -> StateRead:
 
 def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    new = inputs.keep(_with_stream_time(inputs, _counted(join, inputs, inputs.left)))
+    new = inputs.keep(_with_stream_time(inputs, _number(join, inputs, inputs.left)))
     closed = F.col("last_close") <= F.col("reached")
     taken = new.where(~closed).drop("json").unionByName(_open(join, inputs))
     sliding = isinstance(join.windows, SlidingWindows)
@@ -72,12 +72,12 @@ def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
             trigger_of("left"),
             F.struct("order", "window_start").alias("sequence"),
         ),
-        _dropped(join, inputs, new.where(closed)),
+        _find_dropped(join, inputs, new.where(closed)),
         timed=(new,),
     )
 
 
-def _dropped(join: WindowedAggregate, inputs: EpochInputs, late: DataFrame) -> DataFrame:
+def _find_dropped(join: WindowedAggregate, inputs: EpochInputs, late: DataFrame) -> DataFrame:
     """Late records, and those that no key or no window gives a place."""
     side, json = F.lit("left"), F.to_json("value")
     closed = past_close(late, side, F.col("json"), F.col("reached"), F.col("last_close"))
@@ -89,7 +89,7 @@ def _dropped(join: WindowedAggregate, inputs: EpochInputs, late: DataFrame) -> D
     return dropped.where("close IS NULL OR timestamp >= 0").unionByName(before_1970(early, side, json))
 
 
-def _counted(join: WindowedAggregate, inputs: EpochInputs, records: DataFrame) -> DataFrame:
+def _number(join: WindowedAggregate, inputs: EpochInputs, records: DataFrame) -> DataFrame:
     """Records with key and value, with ``arguments``, the windows' numbers and the last close of their windows."""
     usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
     windows = join.windows
@@ -119,7 +119,7 @@ def _open(join: WindowedAggregate, inputs: EpochInputs) -> DataFrame:
     """Records of earlier epochs; their ``order`` is NULL: before all of this epoch's."""
     records = inputs.open_records("left", join.open_ms)
     unordered = records.withColumn("order", nothing_like(inputs.left, "order"))
-    return _counted(join, inputs, unordered).drop("json").withColumn("reached", F.lit(None).cast("bigint"))
+    return _number(join, inputs, unordered).drop("json").withColumn("reached", F.lit(None).cast("bigint"))
 
 
 def _last_start() -> Column:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rivermeet.joins.foreign_key.rows import Sides, subscribing
+from rivermeet.joins.foreign_key.rows import Sides, subscribe
 from rivermeet.joins.operator import EpochInputs
 from rivermeet.joins.order import LEFT, RIGHT, last_known, up_to_here
 from rivermeet.joins.tables.cache import net_changes, select_emitted_before
@@ -42,12 +42,12 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     """The sides with every change at its place: where it is emitted, or where it is looked up."""
     lefts_before, changes = _with_places(*forward_changes(inputs, "left", join.left.history))
     rights_before, updates = _with_places(*forward_changes(inputs, "right", join.right.history))
-    changes = inputs.keep(subscribing(join, changes, inputs))
+    changes = inputs.keep(subscribe(join, changes, inputs))
     updates = inputs.keep(with_record(updates, "right"))
-    lefts_before = inputs.keep(subscribing(join, lefts_before, inputs))
+    lefts_before = inputs.keep(subscribe(join, lefts_before, inputs))
     rights_before = with_record(rights_before, "right")
     waits = join.left.history is None
-    lefts = timeline(lefts_before, inputs.keep(_waiting(changes, LEFT)) if waits else changes, "left", inputs)
+    lefts = timeline(lefts_before, inputs.keep(_select_waiting(changes, LEFT)) if waits else changes, "left", inputs)
     if not waits:
         standing = lefts.standing
     elif join.semantics == "0.10.2":
@@ -56,7 +56,9 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     else:
         fresh = _fresh(lefts.versions, changes)
         standing = lefts.untouched.select("until", *_EMITTED).unionByName(fresh)
-    emitting = updates if join.right.history is not None else _emitted_rights(rights_before, _waiting(updates, RIGHT))
+    emitting = (
+        updates if join.right.history is not None else _select_emitted(rights_before, _select_waiting(updates, RIGHT))
+    )
     return Sides(lefts.versions, standing, rights_before, updates, emitting)
 
 
@@ -74,7 +76,7 @@ def _place(phase: int, side: Column, place: str = "order") -> Column:
     )
 
 
-def _waiting(changes: DataFrame, side: int) -> DataFrame:
+def _select_waiting(changes: DataFrame, side: int) -> DataFrame:
     """The last change per key and commit, where the commit emits it."""
     last = Window.partitionBy("key", "commit").orderBy(F.col("order").desc())
     kept = changes.withColumn("__nth", F.row_number().over(last)).where("__nth = 1").drop("__nth")
@@ -94,7 +96,7 @@ def _fresh(emitted: DataFrame, changes: DataFrame) -> DataFrame:
     return lasting.where(equal).select("until", "key", "order", "emitted.*")
 
 
-def _emitted_rights(before: DataFrame, changes: DataFrame) -> DataFrame:
+def _select_emitted(before: DataFrame, changes: DataFrame) -> DataFrame:
     """Right changes without those from absent to absent."""
     touched = before.join(changes.select("key").distinct(), "key", "left_semi").unionByName(changes)
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())

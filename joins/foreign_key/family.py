@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rivermeet.joins.equal_columns import own, pointing
+from rivermeet.joins.equal_columns import match_pointers, own
 from rivermeet.pipelines import ForeignKeyJoin
 from rivermeet.pipelines.family import Family, Needed, Rule
 from rivermeet.pipelines.profiles import is_cached, outer
@@ -47,12 +47,12 @@ DIFFERENCES = (
 )
 
 
-def needed(join: ForeignKeyJoin) -> Needed:
+def need_rows(join: ForeignKeyJoin) -> Needed:
     """Left rows whose key is that of a left record, or that point to a right one."""
     if join.semantics == "0.10.2":
         # There, subscriptions and not the rows decide what a right change meets.
         return {}
-    return {"left": [own("left", join.left.key), pointing(join.left, join.foreign_key, "right")]}
+    return {"left": [own("left", join.left.key), match_pointers(join.left, join.foreign_key, "right")]}
 
 
 FAMILY = Family(
@@ -66,6 +66,6 @@ FAMILY = Family(
     rules="rivermeet.expectations.rules.foreign_key",
     why="rivermeet.joins.foreign_key.why",
     shadow="rivermeet.joins.foreign_key.shadow",
-    needed=needed,
+    needed=need_rows,
     differences=DIFFERENCES,
 )

@@ -56,7 +56,7 @@ def compute(join: ForeignKeyJoin, inputs: EpochInputs) -> EpochFrames:
     return EpochFrames(with_values(join, rows), memory=lasting)
 
 
-def _accepted() -> Column:
+def _is_accepted() -> Column:
     """Whether a left change is one that the join takes."""
     alive, points, pointed = F.col("left").isNotNull(), F.col("fk").isNotNull(), F.col("old_fk").isNotNull()
     return (alive | F.col("was_there")) & (points | ~alive) & (pointed | ~F.col("was_there"))
@@ -65,12 +65,12 @@ def _accepted() -> Column:
 def _answer_left(join: ForeignKeyJoin, changes: DataFrame) -> DataFrame:
     alive, exists = F.col("left").isNotNull(), F.col("exists")
     always = F.lit(join.how == "left")
-    return answer(changes, _accepted() & (exists | always | F.col("was_there")), alive & (exists | always), exists)
+    return answer(changes, _is_accepted() & (exists | always | F.col("was_there")), alive & (exists | always), exists)
 
 
 def _subscriptions(versions: DataFrame, memory: DataFrame | None) -> DataFrame:
     """Foreign key, left key and hash of the value subscribed for, with the part of the order where it holds."""
-    changes = versions.where(F.col("order").isNotNull() & _accepted())
+    changes = versions.where(F.col("order").isNotNull() & _is_accepted())
     left = changes.where(F.col("old_fk").isNotNull() & (F.col("fk").isNull() | (F.col("fk") != F.col("old_fk"))))
     columns = ("key", "left_hash", "partition", "order")
     entered = changes.where(F.col("fk").isNotNull()).select("fk", *columns)

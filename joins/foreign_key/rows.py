@@ -22,8 +22,8 @@ from rivermeet.joins.operator import EpochInputs
 from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.tables.as_of import holds_at, row_at
 from rivermeet.joins.tables.versioned import forward_changes
-from rivermeet.joins.tables.versions import affected_timeline, pointing, timeline
-from rivermeet.joins.values import joined_value, key_type, null_of, with_record
+from rivermeet.joins.tables.versions import add_pointers, build_timeline, timeline
+from rivermeet.joins.values import join_values, key_type, null_of, with_record
 from rivermeet.pipelines import ForeignKeyJoin
 
 
@@ -56,21 +56,21 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     """The sides without a cache: every change is emitted when it comes."""
     lefts_before, changes = forward_changes(inputs, "left", join.left.history)
     rights_before, updates = forward_changes(inputs, "right", join.right.history)
-    changes = inputs.keep(subscribing(join, changes, inputs))
+    changes = inputs.keep(subscribe(join, changes, inputs))
     updates = inputs.keep(with_record(updates, "right"))
-    lefts_before = subscribing(join, lefts_before, inputs)
+    lefts_before = subscribe(join, lefts_before, inputs)
     if join.semantics == "0.10.2":
         # There, subscriptions and not the rows decide what a right change meets.
         lefts = timeline(lefts_before, changes, "left", inputs)
     else:
-        lefts = affected_timeline(lefts_before, changes, updates, "left", inputs)
+        lefts = build_timeline(lefts_before, changes, updates, "left", inputs)
     return Sides(lefts.versions, lefts.standing, with_record(rights_before, "right"), updates, updates)
 
 
-def subscribing(join: ForeignKeyJoin, records: DataFrame, inputs: EpochInputs) -> DataFrame:
+def subscribe(join: ForeignKeyJoin, records: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Left records with ``left`` (NULL: deleted), ``left_hash`` and foreign key ``fk`` (NULL: none)."""
     hashed = records.withColumn("left_hash", F.when(F.col("value").isNotNull(), F.xxhash64("value")))
-    return pointing(hashed, "left", join.foreign_key, key_type(inputs.right))
+    return add_pointers(hashed, "left", join.foreign_key, key_type(inputs.right))
 
 
 def look_up_right(found: Sides, inputs: EpochInputs) -> DataFrame:
@@ -120,5 +120,5 @@ def fan_out(join: ForeignKeyJoin, emitting: DataFrame, standing: DataFrame) -> D
 
 def with_values(join: ForeignKeyJoin, rows: DataFrame) -> DataFrame:
     """The rows as they are emitted."""
-    value = F.when(F.col("live"), joined_value(join.select))
+    value = F.when(F.col("live"), join_values(join.select))
     return rows.withColumn("value", value).drop("left", "right", "live", "commit")

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from itertools import groupby
 
 from rivermeet.joins.reference.records import RULES
-from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, named
+from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, show_key
 from rivermeet.joins.why.families import Met
 from rivermeet.joins.why.replay import Pointer, Replay
 from rivermeet.joins.why.words import newer, nothing_there, unknown
@@ -34,7 +34,7 @@ def of_row(join: ForeignKeyJoin, met: Met, replayed: Replay) -> list[Reason]:
         return [] if met.key is None else [nothing_there(replayed, "left", met.key, met.at)]
     found: list[Reason] = []
     if met.trigger.side == "left" and met.key is not None:
-        old = replayed.standing("left", met.key, replayed.positions[replayed.place(left)] - 1)
+        old = replayed.find_standing("left", met.key, replayed.positions[replayed.place(left)] - 1)
         was, now = (None if one is None or one.value is None else _pointer(replayed, one) for one in (old, left))
         if was is not None and was != now:
             found.append(Reason("moved", f"its foreign key moved from {was} to {now}"))
@@ -47,20 +47,20 @@ def _not_found(left: Found, replayed: Replay, at: float) -> list[Reason]:
         return [unknown(key)]
     if key is None:
         return [Reason("no-foreign-key", "its foreign key is null", (left,))]
-    if is_there(replayed.standing("right", key, at)):
+    if is_there(replayed.find_standing("right", key, at)):
         return []
     why = nothing_there(replayed, "right", key, at)
-    return [Reason(why.code, f"its foreign key points to {named(key)}: {why.says}", (left, *why.records), why.asked)]
+    return [Reason(why.code, f"its foreign key points to {show_key(key)}: {why.says}", (left, *why.records), why.asked)]
 
 
 def _pointer(replayed: Replay, left: Found) -> str:
     key: Pointer = replayed.pointer(left)
-    return "?" if isinstance(key, Unknown) else "null" if key is None else named(key)
+    return "?" if isinstance(key, Unknown) else "null" if key is None else show_key(key)
 
 
 def of_absence(join: ForeignKeyJoin, key: Key, replayed: Replay) -> list[Reason]:
     """Why no row of the key is live now."""
-    left = replayed.standing("left", key)
+    left = replayed.find_standing("left", key)
     if left is None or left.value is None:
         return [nothing_there(replayed, "left", key)]
     found, note = _not_found(left, replayed, math.inf), replayed.rule(left)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rivermeet.joins.equal_columns import own, pointing
+from rivermeet.joins.equal_columns import match_pointers, own
 from rivermeet.pipelines import OneToManyJoin
 from rivermeet.pipelines.family import Family, Needed
 
 
-def needed(join: OneToManyJoin) -> Needed:
+def need_rows(join: OneToManyJoin) -> Needed:
     """Right rows whose key is that of a right record, or that refer to a left one."""
-    return {"right": [own("right", join.right.key), pointing(join.right, join.foreign_key, "left")]}
+    return {"right": [own("right", join.right.key), match_pointers(join.right, join.foreign_key, "left")]}
 
 
 FAMILY = Family(
@@ -18,5 +18,5 @@ FAMILY = Family(
     reference="rivermeet.joins.one_to_many.reference",
     rules="rivermeet.expectations.rules.one_to_many",
     why="rivermeet.joins.one_to_many.why",
-    needed=needed,
+    needed=need_rows,
 )

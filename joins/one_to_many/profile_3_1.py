@@ -30,8 +30,8 @@ from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.tables.as_of import holds_at, row_at
 from rivermeet.joins.tables.cache import net_changes, select_emitted_before
 from rivermeet.joins.tables.versioned import forward_changes
-from rivermeet.joins.tables.versions import affected_timeline, pointing, read_state, timeline
-from rivermeet.joins.values import joined_value, key_type, null_of, with_record
+from rivermeet.joins.tables.versions import add_pointers, build_timeline, read_state, timeline
+from rivermeet.joins.values import join_values, key_type, null_of, with_record
 from rivermeet.pipelines import OneToManyJoin
 
 ENDS, BEGINS = 0, 1
@@ -49,9 +49,9 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     ones_before, one_changes = forward_changes(inputs, "left", join.left.history)
     manies_before, many_changes = forward_changes(inputs, "right", join.right.history)
     ones = inputs.keep(with_record(one_changes, "left").drop("value"))
-    changes = inputs.keep(pointing(many_changes, "right", join.foreign_key, key_type(inputs.left)))
-    manies_before = pointing(manies_before, "right", join.foreign_key, key_type(inputs.left))
-    manies = affected_timeline(manies_before, changes, ones, "right", inputs)
+    changes = inputs.keep(add_pointers(many_changes, "right", join.foreign_key, key_type(inputs.left)))
+    manies_before = add_pointers(manies_before, "right", join.foreign_key, key_type(inputs.left))
+    manies = build_timeline(manies_before, changes, ones, "right", inputs)
     ones_before = with_record(ones_before, "left").drop("value")
     emitting = timeline(ones_before, ones, "left", inputs, points=False).versions.where("order IS NOT NULL")
     rows = _answer_many(manies.versions, ones_before, ones, inputs).unionByName(
@@ -60,7 +60,7 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     if join.cache is not None:
         rows = inputs.keep(rows)
         rows = net_changes(rows, select_emitted_before(inputs.emitted(None), rows))
-    value = F.when(F.col("live"), joined_value(join.select))
+    value = F.when(F.col("live"), join_values(join.select))
     return EpochFrames(rows.withColumn("value", value).drop("left", "right", "live", "commit"))
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from rivermeet.joins.foreign_key.reference.join import put
 from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
-from rivermeet.joins.reference.records import Join, Record, Row, Value, joined, key_bytes, key_of, no_row
+from rivermeet.joins.reference.records import Join, Record, Row, Value, join_records, key_bytes, key_of, no_row
 from rivermeet.pipelines import joins as declared
 
 
@@ -69,7 +69,7 @@ class OneToManyJoin:
         """The row of both records, or its end."""
         # Keys of columns are put one after the other.
         key = (*one.key, *many.key) if isinstance(one.key, tuple) else (one.key, many.key)
-        row = joined(key, None if rule == "no-reference" else one, many, timestamp, trigger, rule)
+        row = join_records(key, None if rule == "no-reference" else one, many, timestamp, trigger, rule)
         return row if rule == "joined" else replace(row, value=None)
 
     def _partner(self, b: Record | None) -> Record | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, named
+from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, show_key
 from rivermeet.joins.why.families import Met
 from rivermeet.joins.why.replay import Replay
 from rivermeet.joins.why.words import nothing_there, unknown
@@ -41,12 +41,12 @@ def of_absence(join: OneToManyJoin, key: Key, replayed: Replay) -> list[Reason]:
     """Why no row of the key is live now."""
     keys = reads(join, key, None)
     found: list[Reason] = []
-    right = replayed.standing("right", keys["right"])
+    right = replayed.find_standing("right", keys["right"])
     if right is None or right.value is None:
         found.append(nothing_there(replayed, "right", keys["right"]))
     elif replayed.pointer(right) != keys["left"]:
         found.append(_elsewhere(right, keys, replayed))
-    if not is_there(replayed.standing("left", keys["left"])):
+    if not is_there(replayed.find_standing("left", keys["left"])):
         found.append(nothing_there(replayed, "left", keys["left"]))
     return found
 
@@ -55,5 +55,6 @@ def _elsewhere(right: Found, keys: Mapping[str, Key], replayed: Replay) -> Reaso
     refers = replayed.pointer(right)
     if isinstance(refers, Unknown):
         return unknown(refers)
-    says = f"{named(keys['right'])} refers to {named(refers) if refers else 'nothing'}, not to {named(keys['left'])}"
+    found = show_key(refers) if refers else "nothing"
+    says = f"{show_key(keys['right'])} refers to {found}, not to {show_key(keys['left'])}"
     return Reason("no-reference", says, (right,))

@@ -139,7 +139,7 @@ def run(join: Join, records: Iterable[Record]) -> list[Row]:
     return [row for record in records for row in join.process(record)]
 
 
-def positioned(records: Iterable[Record], start: int = 0) -> list[Record]:
+def number_records(records: Iterable[Record], start: int = 0) -> list[Record]:
     """The same records with `position` counted from `start` in the order given."""
     return [replace(record, position=i) for i, record in enumerate(records, start)]
 
@@ -151,7 +151,7 @@ def interleave(left: Iterable[Record], right: Iterable[Record]) -> list[Record]:
     """
     records = [*left, *right]
     partitions = sorted({record.partition for record in records})
-    return positioned(
+    return number_records(
         record
         for partition in partitions
         for record in by_lowest_head([r for r in records if r.partition == partition], lambda r: r.side)
@@ -185,7 +185,7 @@ def key_bytes(key: Any) -> Any:
     return str(key).encode("utf-8")
 
 
-def joined(
+def join_records(
     key: Any, left: Record | None, right: Record | None, timestamp: int, trigger: Record, rule: str = "joined"
 ) -> Row:
     """The row of two records; by a rule, either may be missing."""

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 
 from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
 from rivermeet.joins.shadow.folded import fold_answers, totals
-from rivermeet.joins.values import joined_value, key_type, with_mapped_key, with_record
+from rivermeet.joins.values import join_values, key_type, with_mapped_key, with_record
 from rivermeet.pipelines import Join, Node
 
 
@@ -45,7 +45,7 @@ def compare_tables(join: Join, answers: Answers, foreign_key: Mapping[str, str] 
     by_key = answers.keep(fold_answers(answers))
     bad = answers.keep(by_key.where(~F.col("equal")).drop("equal", "otherwise"))
     lefts, rights = _versions(join, answers, bad, foreign_key)
-    found = bad.join(_made_of(join, bad, lefts, rights), "key", "left")
+    found = bad.join(_find_parts(join, bad, lefts, rights), "key", "left")
     found = found.join(lefts.where("last").select("key", F.col("record").alias("left"), "fk"), "key", "left")
     # Both tables of a join by the key share it; a row that is gone points to what the application's row points to.
     points = F.col("key") if foreign_key is None else F.coalesce("fk", "joined.fk")
@@ -118,7 +118,7 @@ def _of_keys(records: DataFrame, keys: DataFrame, versioned: int | None) -> Data
     )
 
 
-def _made_of(join: Join, bad: DataFrame, lefts: DataFrame, rights: DataFrame) -> DataFrame:
+def _find_parts(join: Join, bad: DataFrame, lefts: DataFrame, rights: DataFrame) -> DataFrame:
     """By key ``joined``: the newest left and right record whose join is the application's row."""
     left = lefts.where(F.col("left").isNotNull()).select("key", "left", F.col("record").alias("left_record"), "fk")
     right = rights.where(F.col("right").isNotNull())
@@ -129,7 +129,7 @@ def _made_of(join: Join, bad: DataFrame, lefts: DataFrame, rights: DataFrame) ->
     if join.how == "outer":
         made = made.unionByName(right.withColumn("key", F.col("fk")), allowMissingColumns=True)
     wanted = bad.where(F.col("theirs.value").isNotNull()).select("key", F.col("theirs.value").alias("wanted"))
-    same = made.withColumn("value", joined_value(join.select)).join(wanted, "key")
+    same = made.withColumn("value", join_values(join.select)).join(wanted, "key")
     newest = F.struct(*(F.coalesce(f"{side}_record.offset", F.lit(-1)).alias(side) for side in ("left", "right")))
     pair = F.struct("left_record", "right_record", "fk")
     found = same.where(F.col("value").eqNullSafe(F.col("wanted")))

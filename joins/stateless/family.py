@@ -10,7 +10,7 @@ REFERENCE = "rivermeet.joins.stateless.reference"
 WHY = "rivermeet.joins.stateless.why"
 
 
-def needed(operation: Filter) -> Needed:
+def need_rows(operation: Filter) -> Needed:
     """Rows of a table whose key is that of a record."""
     return {"left": [own("left", operation.input.key)]}
 
@@ -20,7 +20,7 @@ FILTER = Family(
     operators={"3.1": "rivermeet.joins.stateless.filter"},
     reference=REFERENCE,
     why=WHY,
-    needed=needed,
+    needed=need_rows,
 )
 MAP_VALUES = Family(
     declaration=MapValues, operators={"3.1": "rivermeet.joins.stateless.map_values"}, reference=REFERENCE, why=WHY

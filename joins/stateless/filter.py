@@ -30,33 +30,33 @@ from rivermeet.pipelines import Filter
 READS_ONCE = True
 
 
-def state(join: Filter) -> StateRead:
+def state(operation: Filter) -> StateRead:
     """Of a plain table, its rows before the epoch."""
-    return {"left": "before"} if _is_plain_table(join) else {}
+    return {"left": "before"} if _is_plain_table(operation) else {}
 
 
-def compute(join: Filter, inputs: EpochInputs) -> EpochFrames:
+def compute(operation: Filter, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    judged = passes(inputs.left, join.where, "__passes")
-    if not join.input.is_table:
+    judged = passes(inputs.left, operation.where, "__passes")
+    if not operation.input.is_table:
         return EpochFrames(result_rows(judged.where("__passes")))
     # A tombstone's key columns alone may satisfy the condition.
     judged = judged.where(F.col("key").isNotNull())
     judged = judged.withColumn("__passes", F.col("__passes") & F.col("value").isNotNull())
-    if _is_plain_table(join):
-        judged = _with_an_effect(join, inputs, judged)
+    if _is_plain_table(operation):
+        judged = _with_an_effect(operation, inputs, judged)
     return EpochFrames(result_rows(judged, value=F.when(F.col("__passes"), F.col("value"))))
 
 
-def _is_plain_table(join: Filter) -> bool:
-    return join.input.is_table and getattr(join.input, "history", None) is None
+def _is_plain_table(operation: Filter) -> bool:
+    return operation.input.is_table and getattr(operation.input, "history", None) is None
 
 
-def _with_an_effect(join: Filter, inputs: EpochInputs, judged: DataFrame) -> DataFrame:
+def _with_an_effect(operation: Filter, inputs: EpochInputs, judged: DataFrame) -> DataFrame:
     """Records that pass, and those that follow one of their key that passed."""
     touched = inputs.broadcast(judged.select("partition", "key").distinct())
     before = inputs.table("left", "before").join(touched, ["partition", "key"], "left_semi")
-    before = passes(before, join.where, "__passes").withColumn("order", nothing_like(inputs.left, "order"))
+    before = passes(before, operation.where, "__passes").withColumn("order", nothing_like(inputs.left, "order"))
     columns = ["key", "value", "timestamp", "partition", "offset", "order", "__passes"]
     both = judged.select(*columns).unionByName(before.select(*columns))
     # The one row before the epoch has no order: it comes first.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rivermeet.joins.why.evidence import Found, Key, Reason, named
+from rivermeet.joins.why.evidence import Found, Key, Reason, show_key
 from rivermeet.joins.why.families import Met
 from rivermeet.joins.why.replay import Replay
 from rivermeet.joins.why.words import by_rule, no_record
@@ -37,7 +37,7 @@ def of_absence(operation: Operation, key: Key, replayed: Replay) -> list[Reason]
     if isinstance(operation, SelectKey):
         sql = ", ".join(f"`{column.sql}`" for column in operation.key.values())
         name = operation.input.name
-        return [Reason("no-left", f"no record of '{name}' that was read gives the key {named(key)} by {sql}")]
+        return [Reason("no-left", f"no record of '{name}' that was read gives the key {show_key(key)} by {sql}")]
     found: list[Reason] = []
     for side, own in reads(operation, key, None).items():
         records = replayed.of_key(side, own)

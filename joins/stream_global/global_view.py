@@ -14,7 +14,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from rivermeet.joins.values import joined_value, key_type, with_mapped_key, with_record
+from rivermeet.joins.values import join_values, key_type, with_mapped_key, with_record
 from rivermeet.pipelines import GlobalGlobalJoin
 
 
@@ -30,4 +30,4 @@ def resolve(join: GlobalGlobalJoin, left: DataFrame, right: DataFrame) -> DataFr
         "l.offset",
         "left",
         "right",
-    ).select("key", joined_value(join.select).alias("value"), "timestamp", "partition", "offset")
+    ).select("key", join_values(join.select).alias("value"), "timestamp", "partition", "offset")

@@ -28,7 +28,7 @@ from rivermeet.joins.late import without_key
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.tables.as_of import holds_at
-from rivermeet.joins.values import joined_value, key_type, nothing_like, with_mapped_key, with_record
+from rivermeet.joins.values import join_values, key_type, nothing_like, with_mapped_key, with_record
 from rivermeet.pipelines import StreamGlobalJoin
 from rivermeet.records.changelog import RECORD
 
@@ -60,7 +60,7 @@ def compute(join: StreamGlobalJoin, inputs: EpochInputs) -> EpochFrames:
     )
     answered = join.how != "inner" and join.semantics != "0.10.2"
     late = None if answered else without_key(keyless, F.lit("left"), F.to_json("value"))
-    return EpochFrames(rows.withColumn("value", joined_value(join.select)).drop("left", "right"), late)
+    return EpochFrames(rows.withColumn("value", join_values(join.select)).drop("left", "right"), late)
 
 
 def _versions(join: StreamGlobalJoin, inputs: EpochInputs) -> DataFrame:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Record, Row, Value, joined, key_of, no_row
+from rivermeet.joins.reference.records import Record, Row, Value, join_records, key_of, no_row
 from rivermeet.pipelines import joins as declared
 
 
@@ -42,7 +42,7 @@ class StreamGlobalJoin:
         found = None if mapped is None else self.table.get(mapped)
         if found is None and (self.how == "inner" or (mapped is None and self.semantics == "0.10.2")):
             return no_row(x, lacking)
-        return [joined(x.key, x, found, x.timestamp, x, "joined" if found else lacking)]
+        return [join_records(x.key, x, found, x.timestamp, x, "joined" if found else lacking)]
 
     def _update(self, x: Record) -> list[Row]:
         if x.key is None:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.order import LEFT
 from rivermeet.joins.stream_stream.window_rows import frames, own_rows, pair_rows
-from rivermeet.joins.stream_stream.window_store import EARLY, alone, asked, memory_of, pairs, times
+from rivermeet.joins.stream_stream.window_store import EARLY, alone, look_up, memory_of, pairs, times
 from rivermeet.pipelines import StreamStreamJoin
 
 
@@ -33,7 +33,7 @@ def state(join: StreamStreamJoin) -> StateRead:
 def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`, and ``left_offset``, ``right_offset`` of the joined records."""
     memory = memory_of(inputs)
-    records = asked(join, inputs, EARLY, memory)
+    records = look_up(join, inputs, EARLY, memory)
     if join.how == "left":
         records = records.withColumn("asks", F.col("asks") & (F.col("side") == LEFT))
     records = inputs.keep(records)

@@ -29,7 +29,7 @@ from rivermeet.joins.stream_stream.window_store import (
     BOUNDED,
     SEGMENTED,
     alone,
-    asked,
+    look_up,
     memory_of,
     not_kept,
     pairs,
@@ -47,7 +47,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`, and ``left_offset``, ``right_offset`` of the joined records."""
     store = BOUNDED if join.semantics == "kafka-4" else SEGMENTED
     memory = memory_of(inputs)
-    records = inputs.keep(asked(join, inputs, store, memory))
+    records = inputs.keep(look_up(join, inputs, store, memory))
     found = inputs.keep(pairs(join, inputs, records, store, memory))
     rows = [pair_rows(found, F.greatest("by.timestamp", "found.timestamp"))]
     if join.how != "inner":

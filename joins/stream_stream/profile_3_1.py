@@ -41,9 +41,9 @@ from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.order import LEFT, RIGHT, before_here, in_words, stream_time_at_start
 from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
-from rivermeet.joins.stream_stream.time_buckets import lies_in, touched_buckets, width
+from rivermeet.joins.stream_stream.time_buckets import lies_in, list_buckets, width
 from rivermeet.joins.tables.as_of import first_to_reach
-from rivermeet.joins.values import joined_value, nothing_like, with_record
+from rivermeet.joins.values import join_values, nothing_like, with_record
 from rivermeet.pipelines import JoinWindow, StreamStreamJoin
 
 OUTER_SIDES = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}
@@ -76,7 +76,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
         rows += [_without_key(usable, outer), _one_sided(kept, pairs, timed, inputs, join)]
     result = reduce(DataFrame.unionByName, rows)
     return EpochFrames(
-        result.withColumn("value", joined_value(join.select)).drop("left", "right"),
+        result.withColumn("value", join_values(join.select)).drop("left", "right"),
         select_dropped(usable, keyed.where(late), join),
         timed=(inputs.left, inputs.right),
     )
@@ -99,7 +99,7 @@ def _slack(side: int, window: JoinWindow) -> int:
     return bound + window.grace
 
 
-def _sided(inputs: EpochInputs, records: DataFrame, side: int, window: JoinWindow) -> DataFrame:
+def _of_side(inputs: EpochInputs, records: DataFrame, side: int, window: JoinWindow) -> DataFrame:
     own = "left" if side == LEFT else "right"
     bounds = inputs.numbers(
         with_record(records, own), window_before=window.before, window_after=window.after, window_grace=window.grace
@@ -124,7 +124,7 @@ def _sided(inputs: EpochInputs, records: DataFrame, side: int, window: JoinWindo
 def _with_stream_time(inputs: EpochInputs, join: StreamStreamJoin) -> DataFrame:
     """Both inputs' records with stream time ``before`` (NULL: none yet) and ``reached``."""
     records = both_inputs(join, inputs)
-    left, right = (_sided(inputs, records[name], side, join.window) for name, side in COPIES.items())
+    left, right = (_of_side(inputs, records[name], side, join.window) for name, side in COPIES.items())
     both = left.unionByName(right, allowMissingColumns=True)
     earlier = before_here(Window.partitionBy("partition").orderBy("order"))
     # The left copy of a self-join's record must not make the right one late: the right copies give the time for both.
@@ -139,7 +139,7 @@ def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFram
     for side in (LEFT, RIGHT):
         records = inputs.open_records("left" if side == LEFT else "right", _slack(side, window))
         usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
-        sides.append(_sided(inputs, usable.withColumn("order", no_order), side, window))
+        sides.append(_of_side(inputs, usable.withColumn("order", no_order), side, window))
     nothing = F.lit(None).cast("bigint")
     both = sides[0].unionByName(sides[1], allowMissingColumns=True)
     # If declarations are run together, the slack is the longest of them.
@@ -150,7 +150,7 @@ def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFram
 def _pairs(kept: DataFrame) -> DataFrame:
     bucket = width(F.col("window_before") + F.col("window_after"))
     earliest, latest = (F.col("timestamp") - F.col("window_before"), F.col("timestamp") + F.col("window_after"))
-    lefts = kept.where(F.col("side") == LEFT).withColumn("bucket", F.explode(touched_buckets(earliest, latest, bucket)))
+    lefts = kept.where(F.col("side") == LEFT).withColumn("bucket", F.explode(list_buckets(earliest, latest, bucket)))
     rights = kept.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(F.col("timestamp"), bucket))
     left = lefts.drop("right", "side", "reached").alias("l")
     right = rights.drop("left", "side", "reached").alias("r")

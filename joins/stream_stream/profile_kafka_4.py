@@ -39,7 +39,16 @@ from rivermeet.joins.stream_stream.emission_gate import EVENT, MIN_TIME, SCAN, W
 from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES
 from rivermeet.joins.stream_stream.self_join import COPIES
 from rivermeet.joins.stream_stream.window_rows import frames, one_sided_rows, own_rows, pair_rows
-from rivermeet.joins.stream_stream.window_store import BOUNDED, alone, asked, memory_of, not_kept, pairs, sided, times
+from rivermeet.joins.stream_stream.window_store import (
+    BOUNDED,
+    alone,
+    look_up,
+    memory_of,
+    not_kept,
+    of_side,
+    pairs,
+    times,
+)
 from rivermeet.pipelines import StreamStreamJoin
 
 GATE, PAIRS, AT_ONCE = 0, 1, 2
@@ -58,11 +67,11 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
         return stream_stream_eager.compute(join, inputs)
     memory = memory_of(inputs)
     known = None if memory is None else memory.where(F.col("waiting_offset").isNull())
-    records = inputs.keep(asked(join, inputs, BOUNDED, known))
+    records = inputs.keep(look_up(join, inputs, BOUNDED, known))
     found = inputs.keep(pairs(join, inputs, records, BOUNDED, known))
     lonely = inputs.keep(alone(join, records, found))
     at_once = F.col("latest") < F.col("time")
-    waiting = inputs.keep(_waiting(join, inputs, lonely.where(~at_once), found, memory))
+    waiting = inputs.keep(_find_waiting(join, inputs, lonely.where(~at_once), found, memory))
     gate = inputs.keep(run_scans(_events(records, waiting, known)))
     listed, left = gate.where(F.col("kind") == WAIT), F.col("by_offset").isNotNull()
     released = listed.where(left).select("partition", "side", "offset", "by_side", "by_offset", "at")
@@ -89,7 +98,7 @@ def _slack() -> Column:
     return bound + F.col("window_grace")
 
 
-def _waiting(
+def _find_waiting(
     join: StreamStreamJoin, inputs: EpochInputs, new: DataFrame, found: DataFrame, memory: DataFrame | None
 ) -> DataFrame:
     """All records that wait at some time: since ``at``, ``until`` they find a partner; their ``place`` in the list."""
@@ -102,7 +111,7 @@ def _waiting(
             listed = memory.where(F.col("waiting_side") == side)
             listed = listed.select("partition", F.col("waiting_offset").alias("offset"))
             earlier = inputs.earlier(name).join(F.broadcast(listed), ["partition", "offset"], "left_semi")
-            still = sided(join, inputs, earlier, side).select(*columns, name)
+            still = of_side(join, inputs, earlier, side).select(*columns, name)
             waiting = waiting.unionByName(still.withColumn("at", F.lit(0).cast("bigint")), allowMissingColumns=True)
     found_first = found.groupBy(
         "partition", F.col("found.side").alias("side"), F.col("found.offset").alias("offset")

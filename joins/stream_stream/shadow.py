@@ -46,8 +46,8 @@ from rivermeet.joins.shadow.causes import FALSE_ONE_SIDED, Cause
 from rivermeet.joins.shadow.multiset import count_rows, stream_totals
 from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES
 from rivermeet.joins.stream_stream.self_join import COPIES
-from rivermeet.joins.stream_stream.time_buckets import lies_in, touched_buckets, width
-from rivermeet.joins.values import joined_value, with_record
+from rivermeet.joins.stream_stream.time_buckets import lies_in, list_buckets, width
+from rivermeet.joins.values import join_values, with_record
 from rivermeet.pipelines import StreamStreamJoin
 
 CAUSES = (
@@ -66,14 +66,14 @@ def compare(join: StreamStreamJoin, answers: Answers) -> Compared:
     """Compare the rows of both answers, each as often as it came."""
     by_row = answers.keep(count_rows(answers))
     bad = answers.keep(by_row.where("copies > 0"))
-    sides = {side: answers.keep(_timed(join, answers, side)) for side in SIDES}
-    made = answers.keep(_made_of(join, bad.where("NOT missing"), sides))
-    missing = _missing(join, answers, bad.where("missing"), by_row, made, sides)
+    sides = {side: answers.keep(_time_side(join, answers, side)) for side in SIDES}
+    made = answers.keep(_find_parts(join, bad.where("NOT missing"), sides))
+    missing = _classify_missing(join, answers, bad.where("missing"), by_row, made, sides)
     extra = _extra(join, answers, bad.where("NOT missing"), made, sides)
     return Compared(missing.unionByName(extra, allowMissingColumns=True), stream_totals(answers, by_row))
 
 
-def _timed(join: StreamStreamJoin, answers: Answers, side: str) -> DataFrame:
+def _time_side(join: StreamStreamJoin, answers: Answers, side: str) -> DataFrame:
     """A side's records: ``late`` and ``can_be_forgotten`` by its own topic's time, ``closed`` by that of both."""
     records = answers.left if side == "left" else answers.right
     assert answers.left is not None and answers.right is not None and records is not None
@@ -112,7 +112,7 @@ def _lone() -> dict[str, Column]:
     }
 
 
-def _missing(
+def _classify_missing(
     join: StreamStreamJoin,
     answers: Answers,
     missing: DataFrame,
@@ -124,7 +124,7 @@ def _missing(
     placed = _with_records(placed.withColumns(_lone()), sides)
     theirs = _records_of_pairs(made, F.lit(True).alias("paired"))
     placed = placed.join(theirs, ["at", "lone_side", "lone_offset"], "left")
-    placed = placed.join(_released(by_row), ["at", "lone_side"], "left")
+    placed = placed.join(_find_released(by_row), ["at", "lone_side"], "left")
     waits = F.col("released").isNull() | (F.col("timestamp") >= F.col("released"))
     cause = (
         F.when(answers.is_unread(), UNREAD)
@@ -213,7 +213,7 @@ def _records_of_pairs(rows: DataFrame, what: Column) -> DataFrame:
     return found[0].unionByName(found[1])
 
 
-def _released(by_row: DataFrame) -> DataFrame:
+def _find_released(by_row: DataFrame) -> DataFrame:
     """By partition and side the newest row without a partner that both answers have: ``released`` (ms)."""
     both = by_row.where(F.col("ours").isNotNull() & F.col("theirs").isNotNull())
     placed = both.select("timestamp", F.col("ours.partition").alias("at"), "ours.left_offset", "ours.right_offset")
@@ -221,7 +221,7 @@ def _released(by_row: DataFrame) -> DataFrame:
     return lone.groupBy("at", "lone_side").agg(F.max("timestamp").alias("released"))
 
 
-def _made_of(join: StreamStreamJoin, extra: DataFrame, sides: dict[str, DataFrame]) -> DataFrame:
+def _find_parts(join: StreamStreamJoin, extra: DataFrame, sides: dict[str, DataFrame]) -> DataFrame:
     """By row of the application (key, value, timestamp) the newest records that give it.
 
     A pair has the later timestamp of both, so one of its records has the row's.
@@ -240,9 +240,7 @@ def _made_of(join: StreamStreamJoin, extra: DataFrame, sides: dict[str, DataFram
         bucket = width(F.lit(max(behind, 0) + max(ahead, 0)))
         time = F.col("timestamp")
         own = own.select("key", "partition", "offset", "timestamp", side)
-        reached = own.withColumn(
-            "bucket", F.explode(touched_buckets(time - max(behind, 0), time + max(ahead, 0), bucket))
-        )
+        reached = own.withColumn("bucket", F.explode(list_buckets(time - max(behind, 0), time + max(ahead, 0), bucket)))
         others = (
             sides[other]
             .where(F.col(other).isNotNull())
@@ -252,11 +250,11 @@ def _made_of(join: StreamStreamJoin, extra: DataFrame, sides: dict[str, DataFram
         )
         others = others.withColumn("bucket", lies_in(F.col("at_time"), bucket))
         met = reached.join(others, ["key", "partition", "bucket"])
-        found.append(_named(met.where(_meets(behind, ahead)), side, other))
+        found.append(_name_columns(met.where(_meets(behind, ahead)), side, other))
         if COPIES[side] in OUTER_SIDES[join.how]:
-            found.append(_named(own, side, None))
+            found.append(_name_columns(own, side, None))
     made = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), found)
-    made = made.withColumn("value", joined_value(join.select))
+    made = made.withColumn("value", join_values(join.select))
     equal = F.col("w.timestamp") == F.col("m.timestamp")
     for column in ("key", "value"):
         equal = equal & F.col(f"w.{column}").eqNullSafe(F.col(f"m.{column}"))
@@ -273,7 +271,7 @@ def _meets(behind: int, ahead: int) -> Column:
     return apart.between(-behind, ahead) & (apart <= 0)
 
 
-def _named(frame: DataFrame, side: str, other: str | None) -> DataFrame:
+def _name_columns(frame: DataFrame, side: str, other: str | None) -> DataFrame:
     columns = [F.col(c) for c in ("key", "partition", "timestamp", side)] + [F.col("offset").alias(f"{side}_offset")]
     if other is not None:
         columns += [F.col(other), F.col("other_offset").alias(f"{other}_offset")]

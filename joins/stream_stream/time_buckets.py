@@ -31,6 +31,6 @@ def lies_in(timestamp: Column, width: Column) -> Column:
     return F.coalesce(timestamp - F.pmod(timestamp, width), F.lit(0))
 
 
-def touched_buckets(earliest: Column, latest: Column, width: Column) -> Column:
+def list_buckets(earliest: Column, latest: Column, width: Column) -> Column:
     """ARRAY of the buckets between two times, both included: one or two."""
     return F.array_distinct(F.array(lies_in(earliest, width), lies_in(latest, width)))

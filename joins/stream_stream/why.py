@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rivermeet.joins.why.evidence import Found, Key, Reason, is_there, moment, named, span
+from rivermeet.joins.why.evidence import Found, Key, Reason, is_there, moment, show_key, span
 from rivermeet.joins.why.families import Met
 from rivermeet.joins.why.replay import Replay
 from rivermeet.joins.why.words import late, no_record, not_read
@@ -80,7 +80,7 @@ def _partners(join: StreamStreamJoin, one: Found, replayed: Replay) -> list[Reas
     others = [other for other in replayed.of_key(side, one.key) if is_there(other)]
     within = [other for other in others if beyond(join, one, other) == 0]
     if not others:
-        return [Reason(f"no-{side}", f"'{name}' has no record of {named(one.key)}", (one,))]
+        return [Reason(f"no-{side}", f"'{name}' has no record of {show_key(one.key)}", (one,))]
     if not within:
         return [_outside(join, one, others)]
     found = late(replayed, within)

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from rivermeet.joins.operator import EpochFrames, EpochInputs
 from rivermeet.joins.order import LEFT, RIGHT, in_words
 from rivermeet.joins.provenance import trigger_of
-from rivermeet.joins.values import joined_value
+from rivermeet.joins.values import join_values
 from rivermeet.pipelines import StreamStreamJoin
 
 
@@ -30,7 +30,7 @@ def frames(
 ) -> EpochFrames:
     """An epoch's frames of rows that still hold both records."""
     result = reduce(DataFrame.unionByName, rows)
-    value = joined_value(join.select)
+    value = join_values(join.select)
     return EpochFrames(
         result.withColumn("value", value).drop("left", "right"), late, memory, timed=(inputs.left, inputs.right)
     )

@@ -36,7 +36,7 @@ from rivermeet.joins.operator import EpochInputs
 from rivermeet.joins.order import LEFT, RIGHT, before_here, stream_time_at_start, up_to_here
 from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES, select_dropped
 from rivermeet.joins.stream_stream.self_join import COPIES, both_inputs, is_self_join
-from rivermeet.joins.stream_stream.time_buckets import lies_in, touched_buckets, width
+from rivermeet.joins.stream_stream.time_buckets import lies_in, list_buckets, width
 from rivermeet.joins.values import with_record
 from rivermeet.pipelines import StreamStreamJoin
 
@@ -65,7 +65,7 @@ SEGMENTED = Store(_start_of_segment)
 EARLY = Store(lambda time, _: time - time % EARLY_SEGMENT - 2 * EARLY_SEGMENT, null_values=True)
 
 
-def sided(join: StreamStreamJoin, inputs: EpochInputs, records: DataFrame, side: int) -> DataFrame:
+def of_side(join: StreamStreamJoin, inputs: EpochInputs, records: DataFrame, side: int) -> DataFrame:
     """Records of one side with the declared numbers."""
     own, window = "left" if side == LEFT else "right", join.window
     numbered = inputs.numbers(
@@ -80,14 +80,14 @@ def sided(join: StreamStreamJoin, inputs: EpochInputs, records: DataFrame, side:
     )
 
 
-def asked(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memory: DataFrame | None) -> DataFrame:
+def look_up(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memory: DataFrame | None) -> DataFrame:
     """The epoch's records of both sides, and what each may find: timestamps from ``earliest`` to ``latest``.
 
     ``asks``: whether it looks up at all. ``time``: stream time once it is processed; ``store_time``: T of the store
     that it asks, ``own_time``: of the one that it is put into.
     """
     records = both_inputs(join, inputs)
-    sides = [sided(join, inputs, records[name], side) for name, side in COPIES.items()]
+    sides = [of_side(join, inputs, records[name], side) for name, side in COPIES.items()]
     both = sides[0].unionByName(sides[1], allowMissingColumns=True)
     if memory is None:
         nothing = F.lit(None).cast("bigint")
@@ -137,12 +137,12 @@ def pairs(
     extra = ("store_time", "retention") if join.optimized else ()
     everything = asked.select(*columns, *bounds, *extra, "left", "right")
     if memory is not None:
-        everything = everything.unionByName(_stored(join, inputs, store, memory), allowMissingColumns=True)
+        everything = everything.unionByName(_read_stored(join, inputs, store, memory), allowMissingColumns=True)
     # With the record's own time in reach: a window cut at 0 may find records outside it, and a record meets itself.
     before, after = (F.greatest(bound, F.lit(0)) for bound in bounds)
     bucket, time = width(before + after), F.col("timestamp")
     lefts = everything.where(F.col("side") == LEFT)
-    lefts = lefts.withColumn("bucket", F.explode(touched_buckets(time - before, time + after, bucket)))
+    lefts = lefts.withColumn("bucket", F.explode(list_buckets(time - before, time + after, bucket)))
     rights = everything.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(time, bucket))
     left, right = lefts.drop("right").alias("l"), rights.drop("left").alias("r")
 
@@ -175,12 +175,12 @@ def pairs(
     )
 
 
-def _stored(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memory: DataFrame) -> DataFrame:
+def _read_stored(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memory: DataFrame) -> DataFrame:
     """Records of earlier epochs that a look-up may still find."""
     sides: list[DataFrame] = []
     for name, side in COPIES.items():
         time = memory.select("partition", F.col(f"{name}_time").alias("own_time"))
-        records = sided(join, inputs, inputs.earlier(name), side).join(F.broadcast(time), "partition", "left")
+        records = of_side(join, inputs, inputs.earlier(name), side).join(F.broadcast(time), "partition", "left")
         floor = store.floor(F.coalesce("own_time", F.lit(BEFORE_ALL)), F.col("retention"))
         found = records.where(F.col("stored") & (F.col("timestamp") >= floor))
         sides.append(

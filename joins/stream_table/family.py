@@ -30,7 +30,7 @@ DIFFERENCES = (
 )
 
 
-def needed(join: StreamTableJoin) -> Needed:
+def need_rows(join: StreamTableJoin) -> Needed:
     """Rows of the table whose key a stream record looks up, or that change."""
     looked_up: Equal = {key_column(found): ("left", column) for column, found in columns(join.left, join.key).items()}
     return {"right": [own("right", join.right.key), looked_up]}
@@ -48,6 +48,6 @@ FAMILY = Family(
     rules="rivermeet.expectations.rules.stream_table",
     why="rivermeet.joins.stream_table.why",
     shadow="rivermeet.joins.stream_table.shadow",
-    needed=needed,
+    needed=need_rows,
     differences=DIFFERENCES,
 )

@@ -13,7 +13,7 @@ from rivermeet.joins.operator import EpochFrames, EpochInputs
 from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.tables.as_of import row_at
 from rivermeet.joins.tables.versioned import before_the_epoch
-from rivermeet.joins.values import joined_value, key_type, record, with_mapped_key, with_record
+from rivermeet.joins.values import join_values, key_type, record, with_mapped_key, with_record
 from rivermeet.pipelines import StreamTableJoin
 
 
@@ -61,7 +61,7 @@ def rows_of(
     """
     rows = found.select(
         "key",
-        joined_value(join.select).alias("value"),
+        join_values(join.select).alias("value"),
         "timestamp",
         "partition",
         trigger_of("left", offset="moved_by"),

@@ -15,7 +15,7 @@ docs/kafka-streams.md 3 and 4.
 """
 
 from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Join, Record, Row, joined, key_bytes, no_row
+from rivermeet.joins.reference.records import Join, Record, Row, join_records, key_bytes, no_row
 from rivermeet.joins.reference.versioned import BEGINNING, PlainTable, Table, VersionedTable
 from rivermeet.pipelines import joins as declared
 from rivermeet.pipelines.expressions import quote
@@ -87,7 +87,7 @@ class StreamTableJoin:
         lacking = "null-key" if o.key is None else "no-right"
         if found is None and self.how == "inner":
             return no_row(o, lacking)
-        return [joined(o.key, o, found, o.timestamp, trigger, "joined" if found else lacking)]
+        return [join_records(o.key, o, found, o.timestamp, trigger, "joined" if found else lacking)]
 
 
 def asks(join: declared.StreamTableJoin) -> Asks:

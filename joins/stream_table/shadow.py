@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
 from rivermeet.joins.shadow.causes import FALSE_ONE_SIDED, Cause
 from rivermeet.joins.shadow.multiset import count_rows, stream_totals
-from rivermeet.joins.values import joined_value, key_type, record, with_mapped_key, with_record
+from rivermeet.joins.values import join_values, key_type, record, with_mapped_key, with_record
 from rivermeet.pipelines import StreamGlobalJoin, StreamTableJoin
 
 LookUp = StreamTableJoin | StreamGlobalJoin
@@ -49,7 +49,7 @@ def compare(join: LookUp, answers: Answers) -> Compared:
     """Compare the rows of both answers, by the stream record that each is of."""
     by_row = answers.keep(count_rows(answers))
     bad = answers.keep(by_row.where("copies > 0"))
-    seen = answers.keep(_seen(join, answers, bad))
+    seen = answers.keep(_find_seen(join, answers, bad))
     missing, extra = seen.where("missing"), seen.where("NOT missing")
     known = [*(F.col(name) for name in _X), F.struct(*(c for c in seen.columns if c not in _X)).alias("row")]
     of_x = F.col("x_offset").isNotNull()
@@ -66,7 +66,7 @@ def compare(join: LookUp, answers: Answers) -> Compared:
         .withColumnRenamed("row", "m")
         .unionByName(extra.where(~of_x).select(*known).withColumnRenamed("row", "e"), allowMissingColumns=True)
     )
-    lines = both.unionByName(alone, allowMissingColumns=True).join(_answered(answers), [*_X], "left")
+    lines = both.unionByName(alone, allowMissingColumns=True).join(_find_answered(answers), [*_X], "left")
     return Compared(_differences(join, answers, lines), stream_totals(answers, by_row))
 
 
@@ -101,7 +101,7 @@ def _differences(join: LookUp, answers: Answers, lines: DataFrame) -> DataFrame:
     return named.withColumn("cause", cause)
 
 
-def _answered(answers: Answers) -> DataFrame:
+def _find_answered(answers: Answers) -> DataFrame:
     """Stream records that ours has a row of."""
     at = F.col("trigger")
     found = answers.ours.where(at["side"] == "left")
@@ -110,7 +110,7 @@ def _answered(answers: Answers) -> DataFrame:
     ).distinct()
 
 
-def _seen(join: LookUp, answers: Answers, bad: DataFrame) -> DataFrame:
+def _find_seen(join: LookUp, answers: Answers, bad: DataFrame) -> DataFrame:
     """The differing rows, each with the stream record (``x``) and the table's record (``version``) that give it."""
     assert answers.left is not None and answers.right is not None
     facts = _facts(join, answers, bad)
@@ -126,9 +126,7 @@ def _seen(join: LookUp, answers: Answers, bad: DataFrame) -> DataFrame:
     none = facts.select(*facts.columns).withColumn("tied_deletion", F.lit(False))
     tied = F.col("right").isNull() & (F.col("x_at") == F.col("at"))
     seen = facts.join(versions, "mapped").withColumn("tied_deletion", tied)
-    made = none.unionByName(seen.drop("at"), allowMissingColumns=True).withColumn(
-        "row_value", joined_value(join.select)
-    )
+    made = none.unionByName(seen.drop("at"), allowMissingColumns=True).withColumn("row_value", join_values(join.select))
     wanted = bad.select("key", "value", "timestamp").withColumnRenamed("value", "row_value")
     same = F.col("w.key").eqNullSafe(F.col("c.key")) & (F.col("w.timestamp") == F.col("c.timestamp"))
     same = same & F.col("w.row_value").eqNullSafe(F.col("c.row_value"))

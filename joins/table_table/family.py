@@ -41,7 +41,7 @@ DIFFERENCES = (
 )
 
 
-def needed(join: TableTableJoin) -> Needed:
+def need_rows(join: TableTableJoin) -> Needed:
     """Rows of either table whose key is that of a record of either side."""
     shifted = {"window_start", "window_end"} if join.window_map else set[str]()
     pairs = [pair for pair in zip(join.left.key, join.right.key, strict=True) if pair[1] not in shifted]
@@ -69,6 +69,6 @@ FAMILY = Family(
     rules="rivermeet.expectations.rules.table_table",
     why="rivermeet.joins.table_table.why",
     shadow="rivermeet.joins.table_table.shadow",
-    needed=needed,
+    needed=need_rows,
     differences=DIFFERENCES,
 )

@@ -107,7 +107,7 @@ class TableTableJoin:
             return no_row(x, rule)
         if isinstance(table, CachedTable):
             return no_row(x, "commit")
-        rows = self._changed(x, old)
+        rows = self._change(x, old)
         return self._forward(rows) or (no_row(x, "commit") if rows else [])
 
     def commit(self) -> list[Row]:
@@ -116,7 +116,7 @@ class TableTableJoin:
             if isinstance(table, CachedTable):
                 for x, old in table.flush():
                     # Both sides are looked up through their caches: what was not flushed counts.
-                    rows += self._forward(self._changed(x, old))
+                    rows += self._forward(self._change(x, old))
         if self.result is not None:
             rows += self.result.commit()
         # Kafka Streams names no record that caused a flushed row: the commit did.
@@ -128,7 +128,7 @@ class TableTableJoin:
         self.result.put(rows)
         return []
 
-    def _changed(self, x: Record, old: Record | None) -> list[Row]:
+    def _change(self, x: Record, old: Record | None) -> list[Row]:
         """Rows of a change of one side from `old` to x, given the other side as it is now."""
         other = self.sides[OTHER[x.side]].get(x.key)
         now = self._row(x.side, x.value, other)

@@ -14,7 +14,7 @@ from rivermeet.joins.order import LEFT, RIGHT
 from rivermeet.joins.provenance import record_at, trigger_of
 from rivermeet.joins.table_table.changes import SIDES, input_caches
 from rivermeet.joins.tables.cache import net_changes, select_emitted_before
-from rivermeet.joins.values import joined_value
+from rivermeet.joins.values import join_values
 from rivermeet.pipelines import TableTableJoin
 
 
@@ -98,5 +98,5 @@ def flush_caches(join: TableTableJoin, inputs: EpochInputs, rows: DataFrame) -> 
 
 def result(join: TableTableJoin, rows: DataFrame) -> EpochFrames:
     """Columns of `EpochFrames`, the value from both records."""
-    value = F.when(F.col("live"), joined_value(join.select))
+    value = F.when(F.col("live"), join_values(join.select))
     return EpochFrames(rows.withColumn("value", value).drop("left", "right", "live", "was", "phase", "commit"))

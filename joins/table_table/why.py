@@ -40,7 +40,7 @@ def of_absence(join: TableTableJoin, key: Key, replayed: Replay) -> list[Reason]
     found: list[Reason] = []
     for side, own in reads(join, key, None).items():
         needed = join.how != "left" or side == "left"
-        if needed and not is_there(replayed.standing(side, own)):
+        if needed and not is_there(replayed.find_standing(side, own)):
             found.append(nothing_there(replayed, side, own))
         else:
             found += newer(replayed, side)

@@ -65,7 +65,7 @@ def forward_changes(
         changes = records.select(*_CHANGE)
         return (table if keys is None else table.join(inputs.broadcast(keys), "key", "left_semi")), changes
     earlier = before_the_epoch(inputs.earlier(side).where(F.col("key").isNotNull()), inputs)
-    both = _kept(_numbered(inputs, earlier.unionByName(records.select(*_CHANGE)), side, history))
+    both = _keep(_add_numbers(inputs, earlier.unionByName(records.select(*_CHANGE)), side, history))
     versions = with_slips(both if keys is None else both.join(keys, "key", "left_semi"), inputs)
     per_key = Window.partitionBy("partition", "key").orderBy(*_arrival())
     earlier_ones = before_here(per_key)
@@ -95,7 +95,7 @@ def version_at(lookups: DataFrame, inputs: EpochInputs, history: int) -> DataFra
         .withColumn("put", F.lit(True))
         .unionByName(asks.withColumn("put", F.lit(False)), allowMissingColumns=True)
     )
-    observed = inputs.keep(_kept(_numbered(inputs, both, "right", history)))
+    observed = inputs.keep(_keep(_add_numbers(inputs, both, "right", history)))
     touched = asks.select("key").distinct()
     versions = inputs.keep(with_slips(observed.where("put").join(touched, "key", "left_semi"), inputs))
     lasting = versions.where("undone IS NULL")
@@ -163,11 +163,11 @@ def _arrival() -> tuple[Column, Column]:
     return F.col("order").asc_nulls_first(), F.col("offset").asc()
 
 
-def _numbered(inputs: EpochInputs, records: DataFrame, side: Side, history: int) -> DataFrame:
+def _add_numbers(inputs: EpochInputs, records: DataFrame, side: Side, history: int) -> DataFrame:
     return inputs.numbers(records, **{f"{side}_history": history}).withColumnRenamed(f"{side}_history", "history")
 
 
-def _kept(records: DataFrame) -> DataFrame:
+def _keep(records: DataFrame) -> DataFrame:
     """Puts that are not dropped, and look-ups (``put`` is false), with ``observed``, O as it is then."""
     so_far = up_to_here(Window.partitionBy("partition").orderBy(*_arrival()))
     put = F.col("put") if "put" in records.columns else F.lit(True)

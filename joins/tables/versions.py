@@ -34,7 +34,7 @@ def read_state(join: TableTableJoin | ForeignKeyJoin | OneToManyJoin) -> StateRe
     }
 
 
-def pointing(records: DataFrame, name: str, mapper: Mapping[str, str], other: StructType) -> DataFrame:
+def add_pointers(records: DataFrame, name: str, mapper: Mapping[str, str], other: StructType) -> DataFrame:
     """Records with STRUCT ``name`` (NULL: deleted) in place of ``value``, and ``fk``, the other table's key or NULL."""
     keyed = with_mapped_key(with_record(records, name), name, mapper, other, "fk").drop("value")
     return keyed.withColumn("fk", F.when(F.col(name).isNotNull(), F.col("fk")))
@@ -62,7 +62,7 @@ class Timeline:
         return self.untouched.unionByName(self.versions.drop("was_there", "old_fk"))
 
 
-def affected_timeline(
+def build_timeline(
     before: DataFrame, changes: DataFrame, emitting: DataFrame, name: str, inputs: EpochInputs
 ) -> Timeline:
     """The `timeline` of those rows that the epoch affects, found in one pass: their own key changes, or their ``fk``.

@@ -105,11 +105,11 @@ class Evidence(Protocol):
         """Records of a key, by partition and offset; those that were not consumed yet come with them."""
         ...
 
-    def evaluated(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
+    def evaluate(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
         """What expressions give of records of one side, by name; `Unknown` where only Spark can say it."""
         ...
 
-    def reached(self, side: str, partition: int, before: Order) -> int | None:
+    def stream_time(self, side: str, partition: int, before: Order) -> int | None:
         """The highest timestamp (ms) of an input's partition that was consumed before a place in the order."""
 
 
@@ -118,12 +118,12 @@ def is_there(record: Found | None) -> bool:
     return record is not None and record.value is not None
 
 
-def named(key: Key | None) -> str:
+def show_key(key: Key | None) -> str:
     """A key as sentences show it: ``carrier=UA, flight=15``."""
-    return "no key" if key is None else ", ".join(f"{name}={shown(value)}" for name, value in key.items())
+    return "no key" if key is None else ", ".join(f"{name}={show(value)}" for name, value in key.items())
 
 
-def shown(value: Any) -> str:
+def show(value: Any) -> str:
     """A value as sentences show it; instants in UTC."""
     if isinstance(value, datetime):
         return (value.astimezone(UTC) if value.tzinfo else value).replace(tzinfo=None).isoformat(sep=" ")
@@ -132,7 +132,7 @@ def shown(value: Any) -> str:
 
 def moment(ms: int) -> str:
     """An instant in UTC."""
-    return shown(datetime(1970, 1, 1) + timedelta(milliseconds=ms)) if abs(ms) < 10**14 else f"{ms} ms"
+    return show(datetime(1970, 1, 1) + timedelta(milliseconds=ms)) if abs(ms) < 10**14 else f"{ms} ms"
 
 
 def span(ms: int) -> str:

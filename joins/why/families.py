@@ -66,7 +66,7 @@ class Words(Protocol):
     of_absence: Callable[[Any, Key, Replay], Sequence[Reason]]
 
 
-def made_of(operation: Operation, row: ResultRow, evidence: Evidence) -> Made:
+def find_origins(operation: Operation, row: ResultRow, evidence: Evidence) -> Made:
     """The records of a row."""
     trigger = row.trigger
     if family_of(operation).reference is None:
@@ -81,7 +81,7 @@ def made_of(operation: Operation, row: ResultRow, evidence: Evidence) -> Made:
     if not alike:
         replayed = replay(operation, keys, evidence, also, clocks=False)
         alike = [(replayed, found) for found in replayed.alike(row)]
-        alike += [(timed, found) for found in timed.released_by_clocks(row)]
+        alike += [(timed, found) for found in timed.find_released(row)]
     if not alike and not known and operation.joins_sides:
         unsure = next((unknown(key).says for key in replayed.points.values() if isinstance(key, Unknown)), NOT_SURE)
         return Made({trigger.side: trigger}, (unsure,))
@@ -97,7 +97,7 @@ def made_of(operation: Operation, row: ResultRow, evidence: Evidence) -> Made:
     return Made(met.parts if operation.joins_sides else parts, tuple(says), asked)
 
 
-def missing(operation: Operation, key: Key, evidence: Evidence) -> list[Reason]:
+def explain_absence(operation: Operation, key: Key, evidence: Evidence) -> list[Reason]:
     """Why a key has no row."""
     if family_of(operation).reference is None:
         return [Reason("unexplained", f"why a {operation.family} has no row of a key is not explained")]

@@ -91,7 +91,7 @@ class Replay:
         ]
         return [one for one in own if values_of(one.key) == values_of(key)]
 
-    def standing(self, side: str, key: Key, at: float = math.inf) -> Found | None:
+    def find_standing(self, side: str, key: Key, at: float = math.inf) -> Found | None:
         """The record that a table has of a key after a position, which may be a tombstone; None before the first."""
         found = None
         for one in self.of_key(side, key):
@@ -126,7 +126,7 @@ class Replay:
             row for row in like if at is not None and self._share_commit(row.trigger, at)
         ]
 
-    def released_by_clocks(self, committed: ResultRow) -> list[Row]:
+    def find_released(self, committed: ResultRow) -> list[Row]:
         """The rows like the committed one whose wait a clock ended: it may stand for a record that moves no time."""
         return [row for row in self._like(committed) if self.records[row.trigger] is None]
 
@@ -161,7 +161,7 @@ class Replay:
 
     def _clock(self, partition: int, before: Order) -> None:
         for side in {self._side(side): None for side in self.operation.inputs}:
-            time = None if self.clocks is None else self.clocks.reached(side, partition, before)
+            time = None if self.clocks is None else self.clocks.stream_time(side, partition, before)
             if time is not None and time > self.reached.get((side, partition), -math.inf):
                 self._put(Found(side, None, {}, time, partition, -1), NOBODY, {})
 
@@ -204,7 +204,7 @@ def replay(
     given: dict[Place, Mapping[str, Any]] = {}
     for side, asked in made.asks.items():
         own = {place: one for place, one in found.items() if place[0] == side}
-        given |= zip(own, evidence.evaluated(side, asked, [*own.values()]) if own else (), strict=True)
+        given |= zip(own, evidence.evaluate(side, asked, [*own.values()]) if own else (), strict=True)
     if operation.joins_sides and made.asks:
         (pointing,) = made.asks
         pointed = "right" if pointing == "left" else "left"

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rivermeet.joins.reference.records import RULES
-from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, moment, named, shown, span
+from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, moment, show, show_key, span
 from rivermeet.joins.why.replay import Replay
 from rivermeet.pipelines import Operation
 
@@ -24,17 +24,17 @@ _COLUMN = re.compile(r"\s*(left|right)\.`?(\w+)`?\s*", re.IGNORECASE)
 def nothing_there(replayed: Replay, side: str, key: Key, at: float = math.inf) -> Reason:
     """Why a side has no row of a key after a position in the replay."""
     name = replayed.operation.inputs[side].name
-    records, last = replayed.of_key(side, key), replayed.standing(side, key, at)
+    records, last = replayed.of_key(side, key), replayed.find_standing(side, key, at)
     if is_there(last):
-        return Reason(f"{side}-came-later", f"'{name}' had no {named(key)} at the record's own time", (last,))  # type: ignore[arg-type]
+        return Reason(f"{side}-came-later", f"'{name}' had no {show_key(key)} at the record's own time", (last,))  # type: ignore[arg-type]
     if last is not None:
-        gone = f"{named(key)} was deleted from '{name}'" + ("" if at == math.inf else " before")
+        gone = f"{show_key(key)} was deleted from '{name}'" + ("" if at == math.inf else " before")
         return Reason(f"{side}-deleted", gone, (last,))
     later = next((one for one in records if one.order is not None and is_there(one)), None)
     if later is not None:
-        return Reason(f"{side}-came-later", f"'{name}' had no {named(key)} yet: it came later", (later,))
+        return Reason(f"{side}-came-later", f"'{name}' had no {show_key(key)} yet: it came later", (later,))
     if waiting := [one for one in records if one.order is None and is_there(one)]:
-        says = f"{named(key)} is in '{name}', and was not joined yet: run the pipeline"
+        says = f"{show_key(key)} is in '{name}', and was not joined yet: run the pipeline"
         return Reason(f"{side}-not-read", says, (waiting[-1],))
     return no_record(replayed, side, key)
 
@@ -42,7 +42,7 @@ def nothing_there(replayed: Replay, side: str, key: Key, at: float = math.inf) -
 def no_record(replayed: Replay, side: str, key: Key) -> Reason:
     """That a side never had a record of a key."""
     name = replayed.operation.inputs[side].name
-    return Reason(f"no-{side}", f"'{name}' has no record of {named(key)}", asked=(side, key))
+    return Reason(f"no-{side}", f"'{name}' has no record of {show_key(key)}", asked=(side, key))
 
 
 def not_read(replayed: Replay, one: Found) -> Reason:
@@ -100,8 +100,8 @@ def disagreement(
             continue
         theirs = seen.get(name)
         if theirs != value[column] and not (theirs != theirs and value[column] != value[column]):
-            own = shown(value[column])
-            return f"not sure: its {column} is {own}, and that of the {side} record named here {shown(theirs)}"
+            own = show(value[column])
+            return f"not sure: its {column} is {own}, and that of the {side} record named here {show(theirs)}"
     return None
 
 

@@ -73,7 +73,7 @@ class DeltaTable(Reads):
         object.__setattr__(self, "schema", {**own, **FIELDS})
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """The path."""
         return f"Delta table '{self.path}'"
 

@@ -268,7 +268,7 @@ class Kafka(Reads):
         return Debezium if Debezium in (type(self.value), type(self.key)) else type(self)
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """The topic."""
         return f"topic '{self.topic}'"
 

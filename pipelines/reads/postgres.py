@@ -91,7 +91,7 @@ class Postgres(Reads):
             )
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """The table."""
         return f"table '{self.table}'"
 
@@ -139,20 +139,20 @@ class Postgres(Reads):
         return {name: self.schema[name] for name in self.key}
 
 
-def _refuse_other_key(table: Postgres, key: Any) -> None:
+def _refuse_other_key(reads: Postgres, key: Any) -> None:
     named = key.values() if isinstance(key, Mapping) else key
     texts = [part.sql if isinstance(part, Expr) else quote(part) for part in named]
-    if sorted(texts) != sorted(quote(column) for column in table.key):
+    if sorted(texts) != sorted(quote(column) for column in reads.key):
         raise OptionError(
-            f"key {list_choices(key)} is not what identifies a row of '{table.table}' ({list_choices(table.key)}): "
+            f"key {list_choices(key)} is not what identifies a row of '{reads.table}' ({list_choices(reads.key)}): "
             "of a row that is deleted, the log has no more. Give key= of Postgres(…) those columns, and make them the "
             "table's REPLICA IDENTITY; or read it as a stream"
         )
 
 
-def _timestamp(table: Postgres, timestamp: str) -> str:
+def _timestamp(reads: Postgres, timestamp: str) -> str:
     """A column's time, if the log has it; a deleted row has the time of its commit."""
-    kind = table.columns.get(timestamp.strip("`"), "").upper()
+    kind = reads.columns.get(timestamp.strip("`"), "").upper()
     if not kind:
         return timestamp
     commit = f"timestamp_millis({_TIME})" if kind in _CLOCKS else _TIME

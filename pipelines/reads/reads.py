@@ -33,7 +33,7 @@ class Reads:
         return type(self)
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """What is read, as messages name it."""
         raise NotImplementedError
 

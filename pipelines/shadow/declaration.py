@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
-from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import DeclarationError
+from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.reads.kafka import JSON, TOPIC, Format, Kafka, Text
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def shadow(node: Node, topic: str, group: str | None, value: Format | None, key:
         if found and len(columns) > 1 and {*found} != {*columns}:
             raise _refuse(node, topic, f"the {place} has {', '.join(found)}, and the node {', '.join(columns)}")
         if found and len(found) != len(columns):
-            raise _refuse(node, topic, f"the {place} has {counted(len(found), 'column')}, and the node {len(columns)}")
+            raise _refuse(
+                node, topic, f"the {place} has {pluralize(len(found), 'column')}, and the node {len(columns)}"
+            )
     return Shadow(node, topic, group, value, key)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from rivermeet.assets.defs.keys import keys_of
-from rivermeet.assets.quality.judge import judged_at
+from rivermeet.assets.quality.judge import select_rules
 from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.pipelines import Pipeline
@@ -75,7 +75,7 @@ def _newest(pipeline: Pipeline, cells: dict[tuple[str, ...], str]) -> dict[Place
 
     The table of a refused epoch stands as the last fold left it.
     """
-    folds = {(node.name, rule.id) for node in pipeline.stored for rule in judged_at(node, "fold")}
+    folds = {(node.name, rule.id) for node in pipeline.stored for rule in select_rules(node, "fold")}
     last: dict[tuple[str, bool], int] = {}
     for node, rule, epoch in cells:
         moment = node, (node, rule) in folds
@@ -120,7 +120,7 @@ def _docs(home: Home, chromium: Page) -> dict[Place, str]:
             if epoch >= newest.get(place, (0, ""))[0]
         }
     last: dict[tuple[str, bool], int] = {}
-    folds = {(node.name, rule.id) for node in home.pipeline.stored for rule in judged_at(node, "fold")}
+    folds = {(node.name, rule.id) for node in home.pipeline.stored for rule in select_rules(node, "fold")}
     for place, (epoch, _) in newest.items():
         moment = place[0], place in folds
         last[moment] = max(last.get(moment, 0), epoch)

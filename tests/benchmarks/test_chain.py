@@ -22,6 +22,6 @@ def test_runs_are_measured(settings: Settings) -> None:
 
 
 def test_a_wrong_table(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain.Records, "named", lambda self: {("o1", 1, "x", "y")})
+    monkeypatch.setattr(chain.Records, "join", lambda self: {("o1", 1, "x", "y")})
     done = CliRunner().invoke(chain.main, ["--runs", "2", "--records", "5"], env=settings.environ())
     assert done.exit_code == 1 and "is not that of plain Python" in done.output

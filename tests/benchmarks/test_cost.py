@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from benchmarks.cost import Model, Run, compared, runs
+from benchmarks.cost import Model, Run, compare, runs
 
 TRUE = Model(epoch=4.0, change=2e-4, base=7e-7, piece=3.0, record=2.6e-5)
 SIZES = [(10**6, 1_000, 1), (10**6, 10_000, 1), (10**6, 100_000, 1), (10**7, 10_000, 1), (3 * 10**7, 10_000, 3)]
@@ -29,7 +29,7 @@ def line(base: int, changes: int, pieces: int, slower: float = 1.0, at: int = 1)
 
 
 def found(lines: Sequence[dict[str, Any]]) -> Model:
-    return Model.fitted(runs(lines))
+    return Model.fit(runs(lines))
 
 
 def test_it_finds_what_the_runs_were_made_of() -> None:
@@ -40,8 +40,8 @@ def test_it_finds_what_the_runs_were_made_of() -> None:
 
 def test_sizes_that_are_held_back_are_predicted() -> None:
     measured = runs([line(*size) for size in SIZES])
-    model = Model.fitted([run for run in measured if run.base != 10**7])
-    held, fitted = (compared(model, [run], [10**7]) for run in (measured[3], measured[0]))
+    model = Model.fit([run for run in measured if run.base != 10**7])
+    held, fitted = (compare(model, [run], [10**7]) for run in (measured[3], measured[0]))
     assert "held back" in held and held.splitlines()[-1].split()[-1] == "1.00"
     assert "held back" not in fitted and "fitted" in fitted
 
@@ -49,7 +49,7 @@ def test_sizes_that_are_held_back_are_predicted() -> None:
 def test_a_run_that_took_longer_shows_in_its_ratio() -> None:
     measured = runs([line(*size) for size in SIZES])
     slow = Run.of(line(10**7, 10_000, 1, slower=2.0))
-    assert compared(Model.fitted(measured), [slow], []).splitlines()[-1].split()[-4] == "0.50"
+    assert compare(Model.fit(measured), [slow], []).splitlines()[-1].split()[-4] == "0.50"
 
 
 def test_the_newest_run_of_a_size_counts_and_nothing_else() -> None:

@@ -16,7 +16,7 @@ from benchmarks.data import WORKLOADS, Size, write
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.peers import duckdb_recompute
 from benchmarks.peers.kafka_streams import ABSENT
-from benchmarks.side_by_side import peers, shown
+from benchmarks.side_by_side import peers, tabulate
 from rivermeet.infra.settings import PROJECT, Settings
 
 SMALL = Size(left=2_000, right=200, epochs=2, changes=100)
@@ -136,7 +136,7 @@ def test_one_that_does_not_run_is_absent_and_one_that_is_wrong_says_so(
     assert "no_such_peer" in absent["absent"]
     epochs = [{"compute": 2.0, "checks": 1.0}, {"compute": 1.0, "checks": 3.0}]
     wrong = MINE | {"peer": "Other", "seconds_initial": 4.0, "seconds_per_epoch": 0.5, "final_rows": 12}
-    lines = shown(MINE | {"epochs": epochs}, [absent, wrong]).splitlines()
+    lines = tabulate(MINE | {"epochs": epochs}, [absent, wrong]).splitlines()
     assert ["absent" in line for line in lines].count(True) == 1
     (line,) = (line for line in lines if line.strip().startswith("Other"))
     assert line.split() == ["Other", "4.00", "2.00", "0.50", "0.50", "1", "WRONG,", "+2", "rows"]
@@ -144,7 +144,7 @@ def test_one_that_does_not_run_is_absent_and_one_that_is_wrong_says_so(
 
 def test_where_all_is_one_epoch_no_other_is_lines() -> None:
     other = MINE | {"peer": "Other", "seconds_initial": 4.0, "seconds_per_epoch": None}
-    lines = shown(MINE | {"epochs": [{"compute": 2.0, "checks": 1.0}]}, [other]).splitlines()
+    lines = tabulate(MINE | {"epochs": [{"compute": 2.0, "checks": 1.0}]}, [other]).splitlines()
     (line,) = (line for line in lines if line.strip().startswith("Other"))
     assert line.split() == ["Other", "4.00", "2.00", "1", "exact"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.__main__ import phases
 from benchmarks.page import write_page
-from benchmarks.stored import ALL_PHASES, alike, middle, store, stored
+from benchmarks.stored import ALL_PHASES, alike, middle, read_lines, store
 
 BASE = dict.fromkeys(ALL_PHASES, 1.0) | {"jobs": 3}
 LINE: dict[str, Any] = {
@@ -28,17 +28,17 @@ ABSENT: dict[str, Any] = {"peer": "Not installed", "workload": "fk", "absent": "
 
 def test_the_run_before_is_the_newest_of_the_same_records_and_cut(tmp_path: Path) -> None:
     path = tmp_path / "bench" / "results.jsonl"
-    assert not stored(path)
+    assert not read_lines(path)
     larger, cut = LINE | {"size": {"left": 11}}, LINE | {"epochs": [BASE]}
     store(path, [LINE | {"at": 1}, LINE | {"at": 2}])
     store(path, [larger, cut, OTHER, ABSENT, LINE | {"cache": True}])
-    assert [line["at"] for line in alike(stored(path), LINE)] == [1, 2]
+    assert [line["at"] for line in alike(read_lines(path), LINE)] == [1, 2]
 
 
 def test_a_run_of_before_pieces_is_of_the_same_records(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     store(path, [LINE | {"size": {"left": 10, "pieces": 3}}, LINE])
-    (before,) = alike(stored(path), LINE | {"size": {"left": 10, "pieces": 1}})
+    (before,) = alike(read_lines(path), LINE | {"size": {"left": 10, "pieces": 1}})
     assert before["size"] == {"left": 10}
 
 

@@ -29,7 +29,7 @@ from rivermeet.infra.delta.io import read
 from rivermeet.infra.kafka.encoding import Encode, value_encoder
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.pipelines import Avro, Node, Pipeline
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 from tests.demos.beside import beside
 from tests.demos.over_topics import AVRO, over_topics, read_back
 from tests.servers.broker import running
@@ -83,9 +83,11 @@ class Compared:
 
     def __str__(self) -> str:
         if self.is_equal:
-            what = f"equal: {counted(self.of_files, 'row')} of files, {self.of_topic:,} read back of topic {self.topic}"
+            what = (
+                f"equal: {pluralize(self.of_files, 'row')} of files, {self.of_topic:,} read back of topic {self.topic}"
+            )
         else:
-            files = counted(self.only_files, "row")
+            files = pluralize(self.only_files, "row")
             what = f"UNEQUAL: {files} of files alone, {self.only_topic:,} of topic {self.topic} alone"
         return f"  {self.node:<24} {what}"
 
@@ -113,7 +115,7 @@ def _joined(project: Project, pipeline: Pipeline, topics: Pipeline, steps: int) 
     feed = AvroFeed(settings.kafka, settings.home / "delivered", avro, project.registry)
     for step in range(1, steps + 1):
         written = feeds.feed(pipeline.name, data, step)
-        project.say(f"step {step} of {steps}: {counted(len(written), 'file')} delivered, and their rows as topics")
+        project.say(f"step {step} of {steps}: {pluralize(len(written), 'file')} delivered, and their rows as topics")
         feed.send(pipeline.name, written, data)
         for way in (pipeline, topics):
             project.say(f"{way.name}:")

@@ -17,7 +17,7 @@ from rivermeet.expectations.judge.duck import add_hash, database
 from rivermeet.expectations.judge.evaluation import Judge
 from rivermeet.expectations.judge.spark import OnEngine
 from rivermeet.expectations.results import InvariantResult
-from rivermeet.expectations.rules.derived import derived_of
+from rivermeet.expectations.rules.derived import derive
 from tests.expectations import nodes
 from tests.expectations.clean import CLEAN, Epoch
 from tests.expectations.nodes import IN_PROCESS, judged_on
@@ -179,7 +179,7 @@ def test_an_invariant_reads_only_what_its_stage_has():
     for name, (node, make) in CLEAN.items():
         for invariant in invariants_of(node):
             names = set(relations_of(invariant.violations(node)))
-            made = {name: query for name, query in derived_of(node).items() if name in names}
+            made = {name: query for name, query in derive(node).items() if name in names}
             derived = set(made)
             names |= {name for query in made.values() for name in relations_of(query(node))}
             names -= derived | {"touched"}

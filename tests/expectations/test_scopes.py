@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.epoch.materialise import materialise
 from rivermeet.assets.quality.judge_committed import judge_again
-from rivermeet.assets.quality.judge_fold import judged_fold
-from rivermeet.assets.quality.relations.folded import folded
+from rivermeet.assets.quality.judge_fold import evaluate_fold
+from rivermeet.assets.quality.relations.folded import find_fold
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.epochs.context import EpochContext
@@ -66,9 +66,9 @@ class World:
 
     def epoch(self, name: str) -> Results:
         """The checks of the last fold once more."""
-        of = folded(self.node(name), self.paths(name), self.context.log)
+        of = find_fold(self.node(name), self.paths(name), self.context.log)
         assert of is not None
-        return judged_fold(self.context, of)
+        return evaluate_fold(self.context, of)
 
     def whole(self, name: str) -> Results:
         """All checks of everything."""

@@ -22,10 +22,10 @@ def test_sources_that_ask_for_one_schema_at_a_time(tmp_path: Path, monkeypatch: 
         return replace(half, whole)
 
     monkeypatch.setattr(Path, "replace", after_both)
-    monkeypatch.setattr(Registry, "_asked", lambda *_: {"schema": '"string"'})
+    monkeypatch.setattr(Registry, "_request", lambda *_: {"schema": '"string"'})
 
     def asked(_: int) -> object:
-        return Registry("http://registry", tmp_path)._kept("/schemas/ids/1", "1", "")
+        return Registry("http://registry", tmp_path)._read_cached("/schemas/ids/1", "1", "")
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(asked, range(2))) == [{"schema": '"string"'}] * 2

@@ -107,7 +107,7 @@ def test_no_verb_is_left_out() -> None:
         for name, made in vars(kind).items()
         if inspect.isfunction(made) and not name.startswith("_")
     }
-    helpers = {"Node.refuse", "Node.check_columns", "Node.history_ms"}
+    helpers = {"Node.refuse", "Node.validate_columns", "Node.history_ms"}
     assert public - helpers == {name for name in DOCUMENTED if "." in name and not name.startswith("Pipeline.")}
 
 

@@ -23,7 +23,7 @@ import pytest
 import yaml
 
 from rivermeet.infra.engine import conf
-from rivermeet.infra.redaction import redacted
+from rivermeet.infra.redaction import redact
 from rivermeet.infra.settings import Settings
 from tests.project.deployed import (
     DEPLOY,
@@ -51,7 +51,7 @@ def literals(manifest: Manifest) -> list[str]:
     """Secrets that a manifest holds: a Secret, an environment variable with a value, a URL with a password."""
     found = ["a Secret"] if manifest.get("kind") == "Secret" else []
     for path, value in leaves(manifest):
-        if isinstance(value, str) and redacted(value) != value:
+        if isinstance(value, str) and redact(value) != value:
             found.append("/".join(path))
     for env in _environments(manifest):
         found += [name for name, value in env.items() if value and SECRET.search(name) and not value.startswith("/")]

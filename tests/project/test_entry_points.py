@@ -59,9 +59,9 @@ def installed(tmp_path: Path) -> Iterator[Path]:
     """It is installed in this process, too."""
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(written(tmp_path))
-        invariants.installed.cache_clear()
+        invariants.load_installed.cache_clear()
         yield tmp_path
-    invariants.installed.cache_clear()
+    invariants.load_installed.cache_clear()
 
 
 def test_all_four_are_found(tmp_path: Path) -> None:
@@ -82,13 +82,13 @@ def test_a_format_from_outside_is_declared_as_ours_are() -> None:
 
 
 def test_a_rule_has_a_name_of_its_own(installed: Path) -> None:
-    assert "after_the_war" in {rule.id for rule in invariants.installed()}
+    assert "after_the_war" in {rule.id for rule in invariants.load_installed()}
     (installed / "toy-1.0.dist-info" / "entry_points.txt").write_text(
         "[rivermeet.rules]\na = tests.toy_format:RULES\nb = tests.toy_format:RULES\n"
     )
-    invariants.installed.cache_clear()
+    invariants.load_installed.cache_clear()
     with pytest.raises(invariants.RuleTakenError, match=r"RULES gives a rule 'after_the_war'.*uninstall"):
-        invariants.installed()
+        invariants.load_installed()
 
 
 def test_an_installed_rule_is_a_check_of_every_asset(installed: Path) -> None:

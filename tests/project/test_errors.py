@@ -16,8 +16,8 @@ import pytest
 from rivermeet.assets.demo.feeds import feed
 from rivermeet.assets.project import Project, demo_project
 from rivermeet.assets.sql.query import CommittedState
-from rivermeet.assets.why.keys import typed_key
-from rivermeet.infra.engine.java import _installed
+from rivermeet.assets.why.keys import parse_key
+from rivermeet.infra.engine.java import _find_installed
 from rivermeet.infra.postgres.connection import refusal
 from rivermeet.infra.postgres.refusals import ColumnMissingError
 from rivermeet.infra.postgres.state import attach_source
@@ -75,8 +75,8 @@ RAISED: list[tuple[str, Callable[[Path], object]]] = [
     ("not-found", lambda home: feed("nobody", home)),
     ("settings", lambda _: Settings.from_env({"RIVERMEET_FOLD": "never"})),
     ("settings", lambda _: Settings.from_env({"RIVERMEET_ENGINE_PORT": "0x1"})),
-    ("java", lambda home: _installed({"JAVA_HOME": str(home)})),
-    ("key-text", lambda _: typed_key("id=1,2", pa.struct([("id", pa.string()), ("n", pa.string())]), "clicks")),
+    ("java", lambda home: _find_installed({"JAVA_HOME": str(home)})),
+    ("key-text", lambda _: parse_key("id=1,2", pa.struct([("id", pa.string()), ("n", pa.string())]), "clicks")),
     ("query", lambda home: CommittedState(str(home), str(home / "quality")).ask("SELECT 1; SELECT 2", "1g", home)),
     ("postgres-refused", lambda _: _raise(refusal("XX000", "no space"))),
     ("slot-busy", lambda _: _raise(refusal("55006", "slot is active for PID 3"))),

@@ -19,7 +19,7 @@ import pyspark
 import pytest
 
 from rivermeet.infra.settings import PROJECT
-from rivermeet.pipelines.extras import EXTRAS, missing
+from rivermeet.pipelines.extras import EXTRAS, explain_missing
 from tests.project.test_imports import PACKAGES, imports
 
 DECLARED = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
@@ -63,7 +63,7 @@ except RivermeetError as error:
     print(error)
 """
     said = runs(bare, "-c", program)
-    assert said.strip() == str(missing(module))
+    assert said.strip() == str(explain_missing(module))
     assert f"pip install 'rivermeet[{EXTRAS[module].name}]'" in said
 
 

@@ -42,8 +42,8 @@ def test_nothing_of_ours_is_patched_by_name() -> None:
     [
         'monkeypatch.setattr("rivermeet.assets.project.find", 1)',
         'patched.delattr(f"rivermeet.assets.{name}.here")',
-        'mock.patch("rivermeet.infra.crash.reached")',
-        'patch("rivermeet.infra.crash.reached")',
+        'mock.patch("rivermeet.infra.crash.crash_at")',
+        'patch("rivermeet.infra.crash.crash_at")',
     ],
 )
 def test_the_rule_can_fail(source: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rivermeet.joins.reference.records import Record, Row, by_lowest_head, positioned, run
+from rivermeet.joins.reference.records import Record, Row, by_lowest_head, number_records, run
 from rivermeet.joins.stream_global.reference import StreamGlobalJoin
 from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin
 
@@ -137,7 +137,7 @@ def interleave_all(left: Iterable[Record], right: Iterable[Record]) -> list[Reco
 
     Ties go left first, then to the lower partition.
     """
-    return positioned(by_lowest_head([*left, *right], lambda r: (r.side, r.partition)))
+    return number_records(by_lowest_head([*left, *right], lambda r: (r.side, r.partition)))
 
 
 def in_epoch(join: StreamGlobalJoin, records: Iterable[Record], bootstrap: str = "epoch") -> list[Row]:

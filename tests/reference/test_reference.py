@@ -19,7 +19,7 @@ from rivermeet.joins.reference.records import (
     Record,
     Row,
     interleave,
-    positioned,
+    number_records,
     run,
 )
 from rivermeet.joins.stream_global.reference import StreamGlobalJoin
@@ -160,7 +160,7 @@ def by_running_maximum(records: list[Record], rank: Callable[[Record], Any]) -> 
         members = list(group)
         maxima = accumulate((r.timestamp for r in members), max)
         keyed += [(m, rank(r), r.offset, r) for m, r in zip(maxima, members, strict=True)]
-    return positioned(k[3] for k in sorted(keyed, key=lambda k: k[:3]))
+    return number_records(k[3] for k in sorted(keyed, key=lambda k: k[:3]))
 
 
 @given(histories("foreign_key", partitions=(3, 2)))
@@ -173,7 +173,7 @@ def test_lowest_head_per_partition_is_the_running_maximum_sort(h: list[Record]) 
     merged = interleave(*split(h))
     for p in range(3):
         alone = by_running_maximum([r for r in h if r.partition == p], lambda r: r.side)
-        assert positioned(r for r in merged if r.partition == p) == alone
+        assert number_records(r for r in merged if r.partition == p) == alone
 
 
 def test_interleaving_looks_at_heads_only() -> None:

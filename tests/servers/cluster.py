@@ -85,7 +85,7 @@ class Cluster:
     def runs(self) -> bool:
         """Whether all of its processes run."""
         recorded = self.recorded()
-        return len(recorded) == 1 + WORKERS and all(one.found() for one in recorded)
+        return len(recorded) == 1 + WORKERS and all(one.find() for one in recorded)
 
     def recorded(self) -> Sequence[Apart]:
         """Its processes, the master first, whether they run or not."""

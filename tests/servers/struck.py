@@ -45,7 +45,7 @@ def strike(what: str, workers: list[int]) -> None:
 
 if __name__ == "__main__":
     where, (what, *workers), sys.argv = sys.argv[1], Path(sys.argv[2]).read_text().split(), sys.argv[2:]
-    plain = crash.reached
+    plain = crash.crash_at
 
     def reached(point: str, node: str) -> None:
         """As in the project, but for the one place."""
@@ -53,6 +53,6 @@ if __name__ == "__main__":
             strike(what, [int(worker) for worker in workers])
         plain(point, node)
 
-    crash.reached = reached
+    crash.crash_at = reached
     os.environ.pop(crash.SETTING, None)
     main()

@@ -41,7 +41,7 @@ def cluster() -> Iterator[Cluster]:
 
 def processes(cluster: Cluster) -> list[psutil.Process]:
     """The master, the workers and what they have started."""
-    running = [process for one in cluster.recorded() if (process := one.found())]
+    running = [process for one in cluster.recorded() if (process := one.find())]
     children = (child for process in running for child in process.children(recursive=True))
     return [*running, *filter(runs, children)]
 

@@ -12,8 +12,8 @@ from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.pipelines import Node, Pipeline, limits
-from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.expressions import quote
+from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -43,11 +43,11 @@ def _print_result(project: Project, node: Node) -> None:
     if folded is not None:
         rows = read(spark, paths.table, folded.version())
         shown = rows.orderBy("_partition", "_offset")
-        what = f"table, {counted(rows.count(), 'row')} of {counted(records, 'record')}"
+        what = f"table, {pluralize(rows.count(), 'row')} of {pluralize(records, 'record')}"
     else:
         rows = read(spark, paths.changelog, version)
         shown = rows.orderBy("partition", "offset").select("key.*", "value.*")
-        what = f"stream, {counted(records, 'record')}"
+        what = f"stream, {pluralize(records, 'record')}"
         if "left_offset" in rows.columns:
             alone = F.count_if(F.col("left_offset").isNull() | F.col("right_offset").isNull())
             what += f", {rows.select(alone).collect()[0][0]:,} of them one-sided"
@@ -58,8 +58,8 @@ def _print_result(project: Project, node: Node) -> None:
     echo(table(wanted.columns, [["null" if cell is None else cell for cell in row] for row in first]))
     for name, found in last_states(project.quality, node).items():
         mark = {"passed": "ok  ", "violated": "BAD "}.get(found.state, "?   ")
-        judged = counted(found.checked, "row") if found.checked is not None else "rows"
-        violations = counted(found.violations, "violation") if found.violations is not None else "no violations"
+        judged = pluralize(found.checked, "row") if found.checked is not None else "rows"
+        violations = pluralize(found.violations, "violation") if found.violations is not None else "no violations"
         echo(f"  {mark}{name}: {violations} in {judged}")
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rivermeet.assets.cli.show.table import table
 from rivermeet.assets.cli.terminal import echo, standard_json
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 
 def print_table(found: pa.Table, limit: int, more: str) -> None:
@@ -36,7 +36,7 @@ def print_table(found: pa.Table, limit: int, more: str) -> None:
     ]
     echo(table(found.column_names, [list(line) for line in lines]))
     if found.num_rows > limit:
-        echo(f"{counted(found.num_rows - limit, 'more row')}: {more}")
+        echo(f"{pluralize(found.num_rows - limit, 'more row')}: {more}")
 
 
 def write(found: pa.Table, as_: str, output: Path | None) -> None:

@@ -15,8 +15,8 @@ from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.sources.standing import Standing
 from rivermeet.pipelines import Node, Pipeline, Shadow
-from rivermeet.pipelines.counted import counted
 from rivermeet.pipelines.errors import RivermeetError
+from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
@@ -30,17 +30,17 @@ def status_table(project: Project, pipeline: Pipeline) -> str:
     """Per node: last epoch, rows, records not read yet, and the state of its checks; read without Spark."""
     context = project.context(pipeline)
     held = {node.name: [state for state in states(context, node) if state.open] for node in pipeline.stored}
-    asked = {node.name: _standing(project, node) for node in pipeline.stored if node.source}
+    asked = {node.name: _find_standing(project, node) for node in pipeline.stored if node.source}
     lines = [_status(project, node, held[node.name], asked.get(node.name)) for node in pipeline.stored]
     header = ["node", "kind", "epoch", "rows", "lag", "late", "dead", "checks"]
     way = f"\nheld epochs: rivermeet quarantine show {pipeline.name}" if any(held.values()) else ""
-    rejected = {node.name: _rejected(project, node) for node in pipeline.stored if node.source}
+    rejected = {node.name: _find_rejected(project, node) for node in pipeline.stored if node.source}
     for name, refusal in rejected.items():
         way += f"\n{name}: {refusal}" if refusal else ""
     way += "".join(f"\n{line}" for node in pipeline.stored if (line := _behind(project, node)))
     way += "".join(f"\n{name}: {line}" for name, standing in asked.items() for line in standing.lines)
-    way += "".join(f"\n{_delivered(project, sink)}" for sink in pipeline.sinks)
-    way += "".join(f"\n{_compared(project, shadow)}" for shadow in pipeline.shadows)
+    way += "".join(f"\n{_describe_sink(project, sink)}" for sink in pipeline.sinks)
+    way += "".join(f"\n{_describe_shadow(project, shadow)}" for shadow in pipeline.shadows)
     engines, reasons = _judges(project, pipeline)
     return f"{pipeline.name}{engines}\n{table(header, lines)}{reasons}{way}"
 
@@ -58,7 +58,7 @@ def _judges(project: Project, pipeline: Pipeline) -> tuple[str, str]:
     return f" (checks judged: {', '.join(said)})" if said else "", "".join(lines)
 
 
-def _rejected(project: Project, node: Node) -> str | None:
+def _find_rejected(project: Project, node: Node) -> str | None:
     """Where the bad rows lie that the source's newest epoch was refused for; None where none is, or one came since."""
     paths = project.paths(node)
     found, kept = last_note(paths.changelog), open_table(paths.rejected)
@@ -68,11 +68,11 @@ def _rejected(project: Project, node: Node) -> str | None:
     epoch = max(rows["epoch"].to_pylist(), default=None)
     if epoch is None or (found is not None and found[1].epoch >= epoch):
         return None
-    bad = counted(rows.num_rows, "bad row")
+    bad = pluralize(rows.num_rows, "bad row")
     return f"epoch {epoch} was refused: {bad}, with file, line and reason, in {paths.rejected}"
 
 
-def _delivered(project: Project, sink: TopicSink) -> str:
+def _describe_sink(project: Project, sink: TopicSink) -> str:
     """How far the topic of a sink is."""
     from rivermeet.assets.sinks.delivery import sink_lag
 
@@ -81,7 +81,7 @@ def _delivered(project: Project, sink: TopicSink) -> str:
     return f"{sink.node.name}: delivered to topic '{sink.topic}' up to epoch {lag.epoch}, {behind}"
 
 
-def _compared(project: Project, shadow: Shadow) -> str:
+def _describe_shadow(project: Project, shadow: Shadow) -> str:
     """What the last audit of an application found."""
     from rivermeet.assets.shadow.recorded import last_recorded
 
@@ -102,7 +102,7 @@ def _behind(project: Project, node: Node) -> str | None:
     lag = lag_of(context, node, found[1]) if found is not None and node.is_table else None
     if lag is None or folded is None or not lag.epochs:
         return None
-    behind = f"{counted(lag.epochs, 'epoch')} and {counted(lag.records, 'record')} behind"
+    behind = f"{pluralize(lag.epochs, 'epoch')} and {pluralize(lag.records, 'record')} behind"
     return f"{node.name}: its table is at epoch {folded[1].epoch}, {behind}"
 
 
@@ -130,10 +130,10 @@ def _status(project: Project, node: Node, held: Sequence[HeldState], asked: Stan
     ]
 
 
-def _standing(project: Project, node: Node) -> Standing:
+def _find_standing(project: Project, node: Node) -> Standing:
     """How far a source is behind what it reads, or why nobody knows; each broker and server is asked once."""
     try:
-        return project.source_step(node).standing()
+        return project.source_step(node).find_standing()
     except RivermeetError as why:
         return Standing(None, (str(why),))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rivermeet.assets.quality.relations.parts import bounds, lines, node_part, times
-from rivermeet.expectations.invariant import quoted
+from rivermeet.expectations.invariant import quote
 from rivermeet.expectations.results import Judged, Part, Relation
 from rivermeet.expectations.rules.record_sql import fields_of, last_of
 from rivermeet.infra.commit_note import Offsets
@@ -34,7 +34,7 @@ TAIL = "key, value, timestamp, partition, offset, epoch"
 """Columns of the records that come to a folded table."""
 
 
-def audited(
+def build_epoch_relations(
     context: EpochContext, node: Node, plan: EpochPlan, rows: Part, count: int, late: Callable[[], Relation]
 ) -> Judged:
     """The relations by which an epoch's ``count`` rows are judged, staged or committed, as of what its plan could see.
@@ -50,7 +50,7 @@ def audited(
         "bounds": lambda: bounds(plan),
         "times": lambda: times(plan),
         "before": lambda: _before(paths, plan, node.key),
-        "placed": lambda: _placed(paths, plan, own),
+        "placed": lambda: _place_keys(paths, plan, own),
         "earlier": lambda: _earlier(paths, plan, inputs.slack, own),
         "late": late,
     }
@@ -61,7 +61,7 @@ def audited(
 def _before(paths: NodeTables, plan: EpochPlan, key: Mapping[str, str]) -> Relation:
     """Keys of the folded result before the epoch, also if the epoch is judged again, or its table is behind."""
     if plan.output_version is None or not plan.ends:
-        return lines({quoted(column): kind for column, kind in key.items()}, [])
+        return lines({quote(column): kind for column, kind in key.items()}, [])
     version, ends = pin_table(paths.table, plan.ends, plan.incarnation)
     if version is not None and ends == plan.ends:
         return Relation("SELECT * FROM {table}", {"table": node_part(paths, "table", version)})
@@ -69,7 +69,7 @@ def _before(paths: NodeTables, plan: EpochPlan, key: Mapping[str, str]) -> Relat
     return Relation(f"SELECT {fields_of({'key': key})} FROM ({live.sql})", live.parts)
 
 
-def _placed(paths: NodeTables, plan: EpochPlan, own: Relation) -> Relation:
+def _place_keys(paths: NodeTables, plan: EpochPlan, own: Relation) -> Relation:
     """Keys with their partitions before the epoch: the folded table's, and those of the records since its last fold."""
     if plan.output_version is None or not plan.ends:
         return Relation(f"SELECT key, partition FROM ({own.sql}) WHERE false", own.parts)
@@ -78,7 +78,7 @@ def _placed(paths: NodeTables, plan: EpochPlan, own: Relation) -> Relation:
     tail = f"{new.sql} AND key IS NOT NULL"
     if version is None:
         return Relation(tail, new.parts)
-    names = [quoted(field.name) for field in fields_at(paths.changelog, "key")]
+    names = [quote(field.name) for field in fields_at(paths.changelog, "key")]
     key = ", ".join(f"{name} AS {name}" for name in names)
     folded = f"SELECT struct({key}) AS key, _partition AS partition FROM {{table}}"
     parts = {**new.parts, "table": node_part(paths, "table", version)}
@@ -90,10 +90,10 @@ def _earlier(paths: NodeTables, plan: EpochPlan, slack: int, own: Relation) -> R
     if plan.output_version is None:
         return Relation(f"SELECT * FROM ({own.sql}) WHERE false", own.parts)
 
-    def chosen(files: pa.Table) -> pa.Table:
+    def choose(files: pa.Table) -> pa.Table:
         return still_open(files_of(files, pc.field("min.epoch") < plan.epoch), plan, slack)
 
-    rows = node_part(paths, "changelog", plan.output_version, chosen)
+    rows = node_part(paths, "changelog", plan.output_version, choose)
     sql = f"SELECT * FROM {{changelog}} WHERE epoch < {plan.epoch} AND ({open_sql(plan, slack)})"
     return Relation(sql, {"changelog": rows})
 
@@ -136,7 +136,7 @@ class InputRelations:
         made = self.node.operation
         if made is None:
             return {}
-        found: Relations = {"unread": self._unread}
+        found: Relations = {"unread": self._select_unread}
         for side, node in made.inputs.items():
             if not node.is_stored:
                 continue
@@ -172,13 +172,13 @@ class InputRelations:
 
     def _records(self, side: str, after: Offsets, upto: Offsets, more: str = "") -> Relation:
         """Records with offsets in ``(after, upto]``, without what is skipped; with ``more`` columns."""
-        gone = self._skipped(side)
+        gone = self._match_skipped(side)
         kept = f" AND NOT ({gone})" if gone and not self._input(side).is_table else ""
         found = records_between(self._paths(side), after, upto, self._columns(side) + more)
         return Relation(found.sql + kept, found.parts)
 
     def _columns(self, side: str) -> str:
-        gone = self._skipped(side)
+        gone = self._match_skipped(side)
         # In a table a skipped record leaves no row: it counts as a tombstone.
         value = f"CASE WHEN NOT ({gone}) THEN value END AS value" if gone and self._input(side).is_table else "value"
         return f"key, {value}, timestamp, partition, offset"
@@ -187,7 +187,7 @@ class InputRelations:
         assert self.node.operation is not None
         return self.node.operation.inputs[side]
 
-    def _skipped(self, side: str) -> str | None:
+    def _match_skipped(self, side: str) -> str | None:
         # Both sides of a self-join are one input.
         skipped = [one for one in self.plan.skipped if self._input(one.side) is self._input(side)]
         places = [f"(partition = {one.partition} AND offset = {one.offset})" for one in skipped]
@@ -198,9 +198,9 @@ class InputRelations:
         # The plan pinned the table before the epoch; the table as folded since may be the one after it.
         version, ends = pin_table(paths.table, position, self.plan.inputs[side].incarnation)
         tail = self._records(side, ends, position, ", epoch")
-        return live_rows(paths, version, ends, position, tail, self._skipped(side))
+        return live_rows(paths, version, ends, position, tail, self._match_skipped(side))
 
-    def _unread(self) -> Relation:
+    def _select_unread(self) -> Relation:
         """Records that an input had when the epoch was planned, and that it left for later."""
         rows = []
         for side, part in self.plan.inputs.items():
@@ -235,19 +235,19 @@ SELECT * EXCEPT (epoch) FROM {last_of("tail")} WHERE value IS NOT NULL"""
     if version is None:
         return Relation(last, tail.parts)
     own = {field.name for field in schema_at(paths.table, version).fields}
-    names = [quoted(field.name) for field in fields_at(paths.changelog, "key")]
+    names = [quote(field.name) for field in fields_at(paths.changelog, "key")]
 
-    def packed(column: str) -> str:
+    def pack(column: str) -> str:
         fields = []
         for field in fields_at(paths.changelog, column):
             kind = type_text(field.dataType).replace("{", "{{").replace("}", "}}")
-            value = quoted(field.name) if field.name in own else f"CAST(NULL AS {kind})"
-            fields.append(f"{value} AS {quoted(field.name)}")
+            value = quote(field.name) if field.name in own else f"CAST(NULL AS {kind})"
+            fields.append(f"{value} AS {quote(field.name)}")
         return f"struct({', '.join(fields)}) AS {column}"
 
     place = "_timestamp AS timestamp, _partition AS partition, _offset AS offset"
     # The row of a skipped record does not count.
-    folded = f"SELECT {packed('key')}, {packed('value')}, {place} FROM {{table}}"
+    folded = f"SELECT {pack('key')}, {pack('value')}, {place} FROM {{table}}"
     folded = f"SELECT * FROM ({folded}){f' WHERE NOT ({gone})' if gone else ''}"
     parts = {**tail.parts, "table": node_part(paths, "table", version)}
     if ends == position:

@@ -16,7 +16,7 @@ from itertools import islice
 
 from rivermeet.assets.quality.relations.epoch import InputRelations, Relations, late
 from rivermeet.assets.quality.relations.parts import bounds, node_part
-from rivermeet.expectations.invariant import Scope, packed
+from rivermeet.expectations.invariant import Scope, pack
 from rivermeet.expectations.results import Judged, Relation
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.changelog_files import files_with
@@ -55,7 +55,7 @@ class Folded:
     scope: Scope = "whole"
 
 
-def folded(node: Node, paths: NodeTables, log: EpochLog) -> Folded | None:
+def find_fold(node: Node, paths: NodeTables, log: EpochLog) -> Folded | None:
     """The node's newest fold, to be judged by what it folded; None where there is none."""
     found, table = list(islice(notes(paths.table), 8)), open_table(paths.table)
     if not node.is_table or not found or table is None:
@@ -99,7 +99,7 @@ def span(plans: Sequence[EpochPlan]) -> EpochPlan:
     return last.model_copy(update={"inputs": inputs, **before})
 
 
-def judged(of: Folded, node: Node, tables: str) -> Judged:
+def build_fold_relations(of: Folded, node: Node, tables: str) -> Judged:
     """The relations of stage ``table``, and how many rows each judges, for the node as these epochs ran it."""
     inputs = InputRelations(node, of.span, tables, everything=of.scope == "whole")
     own = _changelog(of)
@@ -146,7 +146,7 @@ def _changelog(of: Folded) -> Relation:
 
 def _of_keys(of: Folded, table: Relation, own: Relation) -> Relation:
     """Rows of a folded table with a key of the changelog's that are judged."""
-    keyed = f"SELECT *, {packed(of.node.key)} AS __key FROM ({table.sql})"
+    keyed = f"SELECT *, {pack(of.node.key)} AS __key FROM ({table.sql})"
     keys = f"SELECT key FROM ({own.sql})"
     return Relation(f"SELECT * EXCEPT (__key) FROM ({keyed}) WHERE __key IN ({keys})", {**table.parts, **own.parts})
 

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def shown_as(paths: NodeTables, table: str) -> str:
+def sql_name(paths: NodeTables, table: str) -> str:
     """What ``rivermeet sql`` calls a table of a node."""
     return ".".join(quote_name(part) for part in (paths.pipeline, paths.node, table))
 
 
-def located(sql: str, paths: NodeTables, rows: str) -> str:
+def locate(sql: str, paths: NodeTables, rows: str) -> str:
     """A query made before its epoch was committed, over ``rows`` in place of the changelog.
 
     A table named at a version has other rows, such as the node's earlier ones, and stays.
     """
-    return re.sub(re.escape(shown_as(paths, "changelog")) + "(?! AT )", lambda _: rows, sql)
+    return re.sub(re.escape(sql_name(paths, "changelog")) + "(?! AT )", lambda _: rows, sql)
 
 
 def at_version(name: str, version: int) -> str:
@@ -49,7 +49,7 @@ def table_part(path: str, name: str, version: int, chosen: Chosen = lambda files
     """Rows of a table at one version, at least those of the files that are ``chosen``; shown under ``name``."""
 
     @cache
-    def scanned() -> Scan:
+    def scan_table() -> Scan:
         found = scan(path, version, chosen)
         assert found is not None, f"{path} is there"
         return found
@@ -61,22 +61,22 @@ def table_part(path: str, name: str, version: int, chosen: Chosen = lambda files
     return Part(
         at_version(name, version),
         f"delta.{quote(path)} VERSION AS OF {version}",
-        lambda connection: rows_of(scanned(), connection),
+        lambda connection: rows_of(scan_table(), connection),
         frame,
-        lambda: scanned().bytes,
+        lambda: scan_table().bytes,
     )
 
 
 def node_part(paths: NodeTables, table: str, version: int, chosen: Chosen = lambda files: files) -> Part:
     """Rows of a node's table."""
-    return table_part(getattr(paths, table), shown_as(paths, table), version, chosen)
+    return table_part(getattr(paths, table), sql_name(paths, table), version, chosen)
 
 
-def staged_part(paths: NodeTables, staged: Staged, table: str = "changelog") -> Part:
+def part_of_staged(paths: NodeTables, staged: Staged, table: str = "changelog") -> Part:
     """Rows of an epoch in files that no log names yet, shown as rows of the table."""
     files = Scan(staged.table.rstrip("/"), [file.path for file in staged.files], staged.schema)
     return Part(
-        shown_as(paths, table),
+        sql_name(paths, table),
         f"delta.{quote(getattr(paths, table))}",
         lambda connection: rows_of(files, connection),
         lambda spark: read_staged(staged, spark.range(0)),
@@ -87,7 +87,7 @@ def staged_part(paths: NodeTables, staged: Staged, table: str = "changelog") -> 
 def frame_part(paths: NodeTables, table: str, epoch: int, rows: DataFrame) -> Part:
     """Rows of an epoch that are in no file, because Spark has to append them."""
     return Part(
-        f"(SELECT * FROM {shown_as(paths, table)} WHERE epoch = {epoch})",
+        f"(SELECT * FROM {sql_name(paths, table)} WHERE epoch = {epoch})",
         f"(SELECT * FROM delta.{quote(getattr(paths, table))} WHERE epoch = {epoch})",
         lambda connection: f"SELECT * FROM {register_rows(rows.toArrow(), connection)}",
         lambda spark: rows,

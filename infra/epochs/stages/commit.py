@@ -62,15 +62,15 @@ class Commit:
                 drop_other_attempt(context.session, path, app_id, plan)
         if written.memory is not None:
             write_side(written.memory, paths.memory, paths.app_id("memory", plan.incarnation), plan)
-        crash.reached("sides-written", node.name)
-        if (why := self.step.check(plan)) is not None:
+        crash.crash_at("sides-written", node.name)
+        if (why := self.step.explain_skip(plan)) is not None:
             raise EpochRefusedError(
                 f"'{paths.pipeline}.{paths.node}', epoch {plan.epoch}: {why}; run it again", epoch=plan.epoch
             )
         note = self._note(counts, decision)
         self._commit(context, written, note, rows=not dropped)
         at = int(time.time() * 1000)
-        crash.reached("rebuilt" if plan.replaces else "committed", node.name)
+        crash.crash_at("rebuilt" if plan.replaces else "committed", node.name)
         if plan.replaces:
             # The replacement required lifting the protection; a run after a kill restores it too.
             protect(context.session, paths.changelog)
@@ -86,7 +86,7 @@ class Commit:
             one_sided=counts.one_sided,
             committed_at=at,
             newest_event=max((counts.stream_time or counts.times).values(), default=None),
-            staged=written.named is not None,
+            staged=written.named_files is not None,
         )
 
     def _note(self, counts: Totals, decision: Decision | None) -> CommitNote:
@@ -108,12 +108,12 @@ class Commit:
 
     def _commit(self, context: EpochContext, written: Written, note: CommitNote, rows: bool) -> None:
         plan, paths = self.plan, context.paths(self.step.node)
-        app_id, token = paths.app_id("changelog", plan.incarnation), context.lock(self.step.node).check()
-        if written.named is not None:
+        app_id, token = paths.app_id("changelog", plan.incarnation), context.lock(self.step.node).confirm()
+        if written.named_files is not None:
             if plan.replaces and (table := open_table(paths.changelog)) is not None:
                 allow_removal(context.session(), paths.changelog, table)
             mode = "overwrite" if plan.replaces else "append"
-            commit_staged(written.named, app_id, plan.epoch, note, rows, mode=mode, token=token)
+            commit_staged(written.named_files, app_id, plan.epoch, note, rows, mode=mode, token=token)
         else:
             frame = written.rows if rows else written.rows.where("false")
             append(frame, paths.changelog, app_id, plan.epoch, note=note, replace=plan.replaces)

@@ -92,7 +92,7 @@ class Fold:
             fit_compilation(spark, sum(end + 1 for end in upto.ends.values()))
             return spark
 
-        token = context.lock(self.node).check()
+        token = context.lock(self.node).confirm()
         return fold(session, context.paths(self.node), list(self.node.key), upto, token)
 
 

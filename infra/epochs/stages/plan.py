@@ -86,7 +86,7 @@ class Plan:
         aside: tuple[tuple[EpochPlan, str], ...] = ()
         if standing is not None:
             refuse_changed(node, standing)
-            why = self.step.check(standing)
+            why = self.step.explain_skip(standing)
             if why is None:
                 return Planned(standing, previous, logged=True)
             aside = ((standing, why),)
@@ -99,7 +99,7 @@ class Plan:
         for plan, why in found.aside:
             put_aside(context, plan, why)
         if self.rebuild is not None:
-            crash.reached("refused", self.step.node.name)
+            crash.crash_at("refused", self.step.node.name)
         if found.plan is None or found.logged:
             return found
         committed = found.previous.epoch if found.previous else 0

@@ -26,6 +26,6 @@ class Record:
     def run(self, context: EpochContext, committed: EpochResult, seconds: Mapping[str, float]) -> EpochResult:
         """Write the line; ``seconds`` are of the stages before."""
         result, plan = replace(committed, seconds=dict(seconds)), committed.plan
-        line = json.dumps(result.measured())
+        line = json.dumps(result.to_line())
         context.log.write(self.node.name, plan.incarnation, plan.epoch, "measured", line)
         return result

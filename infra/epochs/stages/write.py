@@ -24,7 +24,7 @@ from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.rows import Totals, schema_with_offsets, totals, with_offsets
 from rivermeet.infra.epochs.step import Step
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Written:
     without_rows: Collection[str] = ()
 
     @property
-    def named(self) -> Staged | None:
+    def named_files(self) -> Staged | None:
         """The files that the commit names; None if Spark appends the rows."""
         return self.staged if self.staged is not None and self.staged.can_be_named else None
 
@@ -61,8 +61,8 @@ class Write:
 
     def explain(self, context: EpochContext) -> str:
         """Describe what the stage reads, in one line."""
-        parts = [f"{counted(part.records, 'record')} of {side}" for side, part in self.plan.inputs.items()]
-        parts += [self.plan.reads.described] if self.plan.reads is not None else []
+        parts = [f"{pluralize(part.records, 'record')} of {side}" for side, part in self.plan.inputs.items()]
+        parts += [self.plan.reads.description] if self.plan.reads is not None else []
         again = f"; dead letters of epochs {', '.join(map(str, self.plan.retries))}" if self.plan.retries else ""
         rules = f", semantics {self.plan.semantics}" if self.plan.inputs else ""
         return f"{', '.join(parts) or 'no records'}{rules}{again}"
@@ -84,7 +84,7 @@ class Write:
         sides = {name: f for name, f in frames.sides.items() if name not in frames.without_rows}
         counts = totals(staged or rows, sides, frames.timed)
         counts = replace(counts, sides=dict.fromkeys(frames.without_rows, 0) | dict(counts.sides))
-        crash.reached("computed", self.step.node.name)
+        crash.crash_at("computed", self.step.node.name)
         if frames.accept is not None:
             frames.accept(counts.rows, counts.sides)
         with_rows = {

@@ -102,7 +102,7 @@ def avro_reader(writer: str | None, registry: Registry) -> Callable[[bytes], tup
         if described.get("schemaType", "AVRO") != "AVRO":
             return f"has schema {id}, which is of {described['schemaType']} and not of Avro"
         named: dict[str, Any] = {}
-        for name, part in registry.referred(described).items():
+        for name, part in registry.read_references(described).items():
             if part is None:
                 return f"has schema {id}, which refers to '{name}', and the registry does not have that"
             parse_schema(_exact(json.loads(part["schema"])), named_schemas=named)

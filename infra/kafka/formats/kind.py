@@ -47,12 +47,12 @@ class PayloadFormat:
 
 def register(format: PayloadFormat) -> None:
     """Add a format, in place of one with the same declaration."""
-    _known()[format.declaration] = format
+    _load_kinds()[format.declaration] = format
 
 
 def other_decode(declared: OtherFormat, registry: Registry) -> Decode:
     """What gives the text of payloads of this format; raises `NotFoundError` if it is not installed."""
-    found = _known().get(type(declared))
+    found = _load_kinds().get(type(declared))
     if found is None:
         name = type(declared).__name__
         raise NotFoundError(
@@ -64,6 +64,6 @@ def other_decode(declared: OtherFormat, registry: Registry) -> Decode:
 
 
 @cache
-def _known() -> dict[type[OtherFormat], PayloadFormat]:
+def _load_kinds() -> dict[type[OtherFormat], PayloadFormat]:
     found: list[PayloadFormat] = [entry.load() for entry in entry_points(group=GROUP)]
     return {format.declaration: format for format in found}

@@ -78,7 +78,7 @@ def protobuf_decode(format: Protobuf, registry: Registry) -> Decode:
         if described.get("schemaType") != "PROTOBUF":
             return f"has schema {id}, which is not of Protobuf"
         try:
-            parts = {**registry.referred(described, "serialized"), "": described}
+            parts = {**registry.read_references(described, "serialized"), "": described}
             files: list[FileDescriptorProto] = []
             for name, part in parts.items():
                 if part is None:

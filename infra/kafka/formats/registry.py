@@ -57,7 +57,7 @@ class Registry:
         """
         return self._once(f"schemas/ids/{id}", str(id), form)
 
-    def referred(self, described: Mapping[str, Any], form: str = "") -> dict[str, dict[str, Any] | None]:
+    def read_references(self, described: Mapping[str, Any], form: str = "") -> dict[str, dict[str, Any] | None]:
         """All schemas that one refers to, by their names in references; each comes after those that it refers to.
 
         ``described`` is a schema as returned by `schema`. A missing referenced schema is None.
@@ -67,7 +67,7 @@ class Registry:
             subject, version = quote(reference["subject"], safe=""), reference["version"]
             file = f"{sha256(subject.encode()).hexdigest()[:24]}-v{version}"
             one = self._once(f"subjects/{subject}/versions/{version}", file, form)
-            found |= {} if one is None else self.referred(one, form)
+            found |= {} if one is None else self.read_references(one, form)
             found[reference["name"]] = one
         return found
 
@@ -101,10 +101,10 @@ class Registry:
 
     def _once(self, path: str, file: str, form: str) -> dict[str, Any] | None:
         if (path, form) not in self._known:
-            self._known[path, form] = self._kept(path, file, form)
+            self._known[path, form] = self._read_cached(path, file, form)
         return self._known[path, form]
 
-    def _kept(self, path: str, file_name: str, form: str) -> dict[str, Any] | None:
+    def _read_cached(self, path: str, file_name: str, form: str) -> dict[str, Any] | None:
         if not self.url:
             raise SettingsError(
                 "payloads name schemas, and no registry is: set RIVERMEET_SCHEMA_REGISTRY to its URL",
@@ -115,7 +115,7 @@ class Registry:
         file = self.cache / whose / f"{file_name}{form and '-'}{form}.json"
         if file.exists():
             return json.loads(file.read_bytes())
-        found = self._asked(path, form)
+        found = self._request(path, form)
         if found is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             # Sources that run in parallel may request the same schema at the same time.
@@ -124,7 +124,7 @@ class Registry:
             half.replace(file)
         return found
 
-    def _asked(self, path: str, form: str) -> dict[str, Any] | None:
+    def _request(self, path: str, form: str) -> dict[str, Any] | None:
         try:
             return self._answer(f"{path}{f'?format={form}' if form else ''}")
         except _FAILURES as error:

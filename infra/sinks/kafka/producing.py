@@ -18,7 +18,7 @@ from rivermeet.infra.sinks.kafka.parts import Part
 from rivermeet.infra.sinks.kafka.position import Position, positions_topic
 from rivermeet.infra.sinks.kafka.refusals import DeliveryFailedError, SinkFencedError
 from rivermeet.pipelines import limits
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
@@ -46,13 +46,13 @@ def send(
     try:
         for row in rows:
             _produce(producer, sink.topic, row, acknowledged)
-        crash.reached("sending", sink.node.name)
+        crash.crash_at("sending", sink.node.name)
         if producer.flush(limits.COMMIT_SECONDS) or acknowledged.failed or acknowledged.count != part.rows:
             why = ", ".join(sorted(acknowledged.failed)) or "too slow"
             cure = next((_CURES[name] for name in sorted(acknowledged.failed) if name in _CURES), "run again")
             raise DeliveryFailedError(
-                f"topic '{sink.topic}': the broker took {acknowledged.count:,} of {counted(part.rows, 'row')} of epoch "
-                f"{part.epoch} ({why}), and none of them is committed; {cure}",
+                f"topic '{sink.topic}': the broker took {acknowledged.count:,} of {pluralize(part.rows, 'row')} of "
+                f"epoch {part.epoch} ({why}), and none of them is committed; {cure}",
                 topic=sink.topic,
                 epoch=part.epoch,
             )
@@ -65,26 +65,26 @@ def send(
             written=acknowledged.places,
         )
         producer.produce(positions_topic(sink.topic), position.model_dump_json(), writer)
-        crash.reached("marked", sink.node.name)
+        crash.crash_at("marked", sink.node.name)
     except BaseException:
         # A fenced writer cannot abort: the new writer has aborted its transaction.
         with suppress(KafkaException):
             producer.abort_transaction(limits.BROKER_SECONDS)
         raise
     producer.commit_transaction(limits.COMMIT_SECONDS)
-    crash.reached("delivered", sink.node.name)
+    crash.crash_at("delivered", sink.node.name)
     return position
 
 
-def _produce(producer: Producer, topic: str, row: Message, acknowledged: _Acknowledged) -> None:
+def _produce(producer: Producer, topic: str, message: Message, acknowledged: _Acknowledged) -> None:
     while True:
         try:
             producer.produce(
                 topic,
-                row.value,
-                row.key,
-                timestamp=row.timestamp,
-                headers=row.headers,  # pyright: ignore[reportArgumentType]
+                message.value,
+                message.key,
+                timestamp=message.timestamp,
+                headers=message.headers,  # pyright: ignore[reportArgumentType]
                 on_delivery=acknowledged.one,
             )
             producer.poll(0)

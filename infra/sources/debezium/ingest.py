@@ -60,12 +60,12 @@ class EnvelopeStep(TopicStep):
         anew = any(one.anew for one in self.ranges_of(self.so_far(self.note()).plans)) if first else self.accept_loss
         return found.model_copy(update={"anew": anew})
 
-    def check(self, plan: EpochPlan) -> str | None:
+    def explain_skip(self, plan: EpochPlan) -> str | None:
         """Why a plan is skipped: also one that would refuse the changes that were accepted."""
         planned, is_accepted = plan.reads, self.accept_loss and self.topic.envelope
         if is_accepted and isinstance(planned, TopicSlice) and planned.unread and not planned.anew:
             return "changes of another log than those before were accepted"
-        return super().check(plan)
+        return super().explain_skip(plan)
 
     def decoders(self) -> Mapping[str, Decoder | None]:
         """Those of envelopes and their keys, and those of other formats."""
@@ -94,12 +94,12 @@ class EnvelopeStep(TopicStep):
                 source=self.name,
                 topic=planned.topic,
             ) from None
-        self.log.write(self.node.name, plan.incarnation, plan.epoch, "position", seen.kept(planned.id))
-        crash.reached("landed", self.node.name)
+        self.log.write(self.node.name, plan.incarnation, plan.epoch, "position", seen.to_json(planned.id))
+        crash.crash_at("landed", self.node.name)
         parsed = shared.keep(self.parse(landed, ABSENT))
         if seen.absent or plan.retries:
             is_first = plan.output_version is None or plan.replaces
             earlier = None if is_first else earlier_epochs(spark, self.changelog, plan.epoch)
             # Cached here, too: otherwise a record would be parsed again for each value that it may lack.
             parsed = shared.keep(with_kept_values(parsed, self.source, earlier))
-        return self.finish(plan, SourceFrames(parsed), counted=seen.counted)
+        return self.finish(plan, SourceFrames(parsed), counted=seen.counts)

@@ -109,7 +109,7 @@ def _problems(source: Source, kept: Mapping[str, str]) -> Iterator[Column]:
     yield F.lit(None).cast("string")
     assert isinstance(source.topic.value, Debezium)
     for column in source.topic.value.schema:
-        for what, sql in _required_expressions(source, kept):
+        for what, sql in _find_required(source, kept):
             if re.search(rf"(?<!\w){re.escape(column)}(?!\w)", sql):
                 says = f"'{column}' is not in the record, because it is a large value that was not changed"
                 yield F.when(_has(absent, column), F.lit(f"{says}, and {what} asks for it; {_CURE}"))
@@ -123,7 +123,7 @@ def _problems(source: Source, kept: Mapping[str, str]) -> Iterator[Column]:
         yield F.when(_has(absent, column) & F.isnull(F.col("found_").getField(name)), F.lit(f"{says} here; {_CURE}"))
 
 
-def _required_expressions(source: Source, kept: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _find_required(source: Source, kept: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Expressions that need the value itself."""
     zone = source.time_zone.sql if isinstance(source.time_zone, Expr) else ""
     yield from (("the key", e.sql) for e in source.key.values())

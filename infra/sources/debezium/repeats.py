@@ -123,22 +123,22 @@ class Repeats:
             for partition, key, value, envelope in zip(given.partition, given.key, given.value, found, strict=True)
         ]
 
-    def passes_over(self, partition: int, key: bytes | None, value: Envelope | None) -> bool:
-        """Whether to skip a record; ``value`` is None if it has none. One of another log is an AnotherLogError."""
+    def passes_over(self, partition: int, key: bytes | None, envelope: Envelope | None) -> bool:
+        """Whether to skip a record; ``envelope`` is None if it has none. One of another log is an AnotherLogError."""
         seen = self.partitions.setdefault(partition, _Partition())
-        if value is None:
+        if envelope is None:
             mark = seen.op == "d" and seen.key == key
             seen.op, seen.key = None, None
             self.marks += mark
             return mark
-        if value.op == "m":
+        if envelope.op == "m":
             self.messages += 1
             return True
-        repeated = value.change is not None and self._is_repeat(seen.logs, key, value.change)
+        repeated = envelope.change is not None and self._is_repeat(seen.logs, key, envelope.change)
         # A repeated delete is followed by its mark, too.
-        seen.op, seen.key = value.op, key
+        seen.op, seen.key = envelope.op, key
         self.repeats += repeated
-        self.absent |= value.absent and not repeated
+        self.absent |= envelope.absent and not repeated
         return repeated
 
     def _is_repeat(self, logs: dict[str, _Seen], key: bytes | None, change: Change) -> bool:
@@ -170,12 +170,12 @@ class Repeats:
         return repeated
 
     @property
-    def counted(self) -> Mapping[str, int]:
+    def counts(self) -> Mapping[str, int]:
         """The numbers of skipped records, by name; empty if there are none."""
         found = {"repeats": self.repeats, "delete_marks": self.marks, "messages": self.messages}
         return {name: count for name, count in found.items() if count}
 
-    def kept(self, topic_id: str) -> str:
+    def to_json(self, topic_id: str) -> str:
         """The state for the next epoch, as JSON."""
         parts = {
             str(partition): {

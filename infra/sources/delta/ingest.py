@@ -28,7 +28,7 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
-from rivermeet.infra.redaction import redacted
+from rivermeet.infra.redaction import redact
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.delta.letters import letters_again
@@ -72,11 +72,11 @@ class DeltaStep(SourceStep[VersionRange]):
     def path(self) -> str:
         """Its location."""
         path = self.table.path
-        if redacted(path) != path:
+        if redact(path) != path:
             raise SourceError(
-                f"table path '{redacted(path)}' holds a credential, which plans and logs would show; leave it out and "
+                f"table path '{redact(path)}' holds a credential, which plans and logs would show; leave it out and "
                 "give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-                table=redacted(path),
+                table=redact(path),
             )
         there = path if URL.match(path) or os.path.isabs(path) else f"{self.data.rstrip('/')}/{path}"
         return there.rstrip("/")
@@ -85,21 +85,21 @@ class DeltaStep(SourceStep[VersionRange]):
         """The current state of the table."""
         return table_state(self.path, self.name)
 
-    def standing(self) -> Standing:
+    def find_standing(self) -> Standing:
         """The number of unread versions."""
         before, state = self.position(self.note()), self.state()
         known = before.end if before is not None and before.id == state.id else -1
         read = "nothing read" if before is None else f"read up to version {before.end}"
         return Standing(max(state.latest - known, 0), (f"table {self.path}: {read}, newest version {state.latest}",))
 
-    def changed(self) -> Unread | None:
+    def find_changed(self) -> Unread | None:
         """The unread versions that change rows; None if none was read yet."""
         if self.note() is None:
             return None
-        found = [one for one in self.unread() if one.fed]
+        found = [one for one in self.find_unread() if one.feed_files]
         return Unread(len(found), "versions", found[0].timestamp if found else None)
 
-    def unread(self) -> Sequence[Commit]:
+    def find_unread(self) -> Sequence[Commit]:
         """The unread commits; refused if the next run would be."""
         before, state = self.position(self.note()), self.state()
         next_range(before, state, self.table, self.name, self.accept_loss)
@@ -122,7 +122,7 @@ class DeltaStep(SourceStep[VersionRange]):
         """The refusal of versions that can no longer be read; None if they can."""
         return unreadable(planned, self.state(), self.table, self.name) if planned.unread else None
 
-    def lost(self) -> str | None:
+    def describe_loss(self) -> str | None:
         """Describe the records that a rebuild would lose because they can no longer be read, or None."""
         ranges = self.ranges_of(self.so_far(self.note()).plans)
         if not ranges:
@@ -136,7 +136,7 @@ class DeltaStep(SourceStep[VersionRange]):
         assert isinstance(planned, VersionRange), "a plan of a table has a range"
         self.refuse_unreadable(planned)
         try:
-            parsed = shared.keep(reduce(DataFrame.unionByName, self._parsed(spark, plan, planned)))
+            parsed = shared.keep(reduce(DataFrame.unionByName, self._parse(spark, plan, planned)))
             found = self.finish(plan, SourceFrames(parsed))
         except PySparkException:
             self.refuse_unreadable(planned)
@@ -149,7 +149,7 @@ class DeltaStep(SourceStep[VersionRange]):
         """The table."""
         return f"table {self.path}"
 
-    def _parsed(self, spark: SparkSession, plan: EpochPlan, planned: VersionRange) -> Iterator[DataFrame]:
+    def _parse(self, spark: SparkSession, plan: EpochPlan, planned: VersionRange) -> Iterator[DataFrame]:
         """Frames as `to_records` gives them, one at least."""
         table = self.table
         rows = list(letters_again(spark, self.dead_letters, plan.retries, table)) if plan.retries else []

@@ -53,7 +53,7 @@ class Commit:
     properties: Mapping[str, str] | None = None
 
     @property
-    def fed(self) -> tuple[DataFile, ...]:
+    def feed_files(self) -> tuple[DataFile, ...]:
         """Files that the change data feed reads for it."""
         return self.changed or (*self.added, *self.removed)
 
@@ -76,7 +76,7 @@ def commits(path: str, start: int, end: int) -> Iterator[Commit]:
             yield _commit(version, (json.loads(line) for line in entry.read().splitlines() if line.strip()))
 
 
-def missing(path: str, files: Iterable[str]) -> list[str]:
+def find_missing(path: str, files: Iterable[str]) -> list[str]:
     """The missing files of a table; files outside of the table are not checked."""
     inside = [file for file in files if not _ABSOLUTE.match(file)]
     found = _storage(path).get_file_info(inside) if inside else []

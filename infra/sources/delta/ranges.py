@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rivermeet.infra.sources.delta.log import Commit, missing
+from rivermeet.infra.sources.delta.log import Commit, find_missing
 from rivermeet.infra.sources.delta.refusals import TableRemadeError, VersionWentBackError
 from rivermeet.infra.sources.delta.table import TableState, is_on, properties, snapshot_files
 from rivermeet.infra.sources.delta.unreadable import refuse_unreadable, unreadable, versions_gone
@@ -50,7 +50,7 @@ def next_range(
     if table.changes == "feed":
         return _snapshot(state).model_copy(update={"lost": lost})
     known = state.commits(max(start, state.first))
-    gone = set(missing(state.path, [file.path for commit in known for file in commit.added]))
+    gone = set(find_missing(state.path, [file.path for commit in known for file in commit.added]))
     passed = tuple(c.version for c in known if c.removed or any(file.path in gone for file in c.added))
     read = [commit for commit in known if commit.version not in passed]
     first = start if state.first <= start else state.first
@@ -70,7 +70,7 @@ def _first(state: TableState, table: DeltaTable, name: str) -> VersionRange:
         return _snapshot(state)
     known = state.commits(since + 1)
     files = snapshot_files(state.path, since)
-    if missing(state.path, [file.path for file in files]) or versions_gone(state.path, known, table):
+    if find_missing(state.path, [file.path for file in files]) or versions_gone(state.path, known, table):
         return _snapshot(state)
     found = _range(state, since + 1, known)
     return found.model_copy(update={"snapshot": since, "rows": found.rows + sum(file.rows for file in files)})

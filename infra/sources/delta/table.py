@@ -46,7 +46,7 @@ def table_state(path: str, name: str) -> TableState:
         if table is not None:
             entries, whole = versions(path)
             latest = table.version()
-            return TableState(path, str(table.metadata().id), latest, _unbroken(entries, latest), whole)
+            return TableState(path, str(table.metadata().id), latest, _find_unbroken(entries, latest), whole)
     except DeltaError as error:
         raise TableUnreadableError(
             f"source '{name}': table {path} cannot be opened: {error}", source=name, table=path
@@ -101,7 +101,7 @@ def is_on(found: Mapping[str, str]) -> bool:
     return found.get(FEED, "false").lower() == "true"
 
 
-def _unbroken(entries: Sequence[int], latest: int) -> int:
+def _find_unbroken(entries: Sequence[int], latest: int) -> int:
     """The first log entry after which none is missing."""
     first = latest + 1
     for version in reversed(entries):

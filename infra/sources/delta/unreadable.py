@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rivermeet.infra.delta.lines import open_table
-from rivermeet.infra.sources.delta.log import Commit, commits, missing
+from rivermeet.infra.sources.delta.log import Commit, commits, find_missing
 from rivermeet.infra.sources.delta.refusals import (
     DeltaTableRefusedError,
     FeedOffError,
@@ -44,7 +44,11 @@ from rivermeet.pipelines import DeltaTable
 def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name: str) -> DeltaTableRefusedError | None:
     """The refusal for a range that can no longer be read; None if it can."""
     why, whole = another(planned, state, name), planned.snapshot
-    if why is None and whole is not None and missing(state.path, [f.path for f in snapshot_files(state.path, whole)]):
+    if (
+        why is None
+        and whole is not None
+        and find_missing(state.path, [f.path for f in snapshot_files(state.path, whole)])
+    ):
         return _find_gone(state, whole, whole, name)
     if why is not None or planned.end < planned.start:
         return why
@@ -58,7 +62,7 @@ def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name
             which = ", ".join(map(str, removing[:5])) + (", …" if len(removing) > 5 else "")
             return RowsRemovedError(
                 f"source '{name}' reads what is appended to table {state.path}, and version {which} "
-                f"removed rows of it: an append source has no place for that. `{rebuilding(name)}` starts over with "
+                f"removed rows of it: an append source has no place for that. `{name_rebuild(name)}` starts over with "
                 f'what the table has; declare changes="feed" to follow changes; {cure(name)}',
                 source=name,
                 table=state.path,
@@ -68,7 +72,7 @@ def unreadable(planned: VersionRange, state: TableState, table: DeltaTable, name
         if off is not None:
             return FeedOffError(
                 f"source '{name}': version {off} of table {state.path} was written without a change data feed, so that "
-                f"its changes are unknown. `{rebuilding(name)}` starts over with what the table has; {cure(name)}",
+                f"its changes are unknown. `{name_rebuild(name)}` starts over with what the table has; {cure(name)}",
                 source=name,
                 table=state.path,
             )
@@ -119,7 +123,7 @@ def another(planned: VersionRange, state: TableState, name: str) -> DeltaTableRe
         what = "was deleted and recreated" if path == state.path else f"is another one: its records are of {path}"
         return TableRemadeError(
             f"source '{name}' reads table {state.path}, which {what}: its versions are others. {cure(name)}; "
-            f"`{rebuilding(name)} --lose-missing-files` starts over, without the records so far",
+            f"`{name_rebuild(name)} --lose-missing-files` starts over, without the records so far",
             source=name,
             table=state.path,
         )
@@ -135,8 +139,8 @@ def another(planned: VersionRange, state: TableState, name: str) -> DeltaTableRe
 
 def versions_gone(path: str, known: Sequence[Commit], table: DeltaTable) -> list[int]:
     """Versions with a missing file that has to be read."""
-    needed = {c.version: [f.path for f in (c.added if table.changes == "append" else c.fed)] for c in known}
-    gone = set(missing(path, [file for files in needed.values() for file in files]))
+    needed = {c.version: [f.path for f in (c.added if table.changes == "append" else c.feed_files)] for c in known}
+    gone = set(find_missing(path, [file for files in needed.values() for file in files]))
     return [version for version, files in needed.items() if gone & set(files)]
 
 
@@ -144,7 +148,7 @@ def _find_gone(state: TableState, first: int, last: int, name: str) -> VersionsG
     which = f"version {first}" if first == last else f"versions {first} to {last}"
     return VersionsGoneError(
         f"source '{name}': {which} of table {state.path} cannot be read any longer: VACUUM, or the cleanup of its "
-        f"log, has removed what it needs. `{rebuilding(name)}` starts over with what the table has; {cure(name)}",
+        f"log, has removed what it needs. `{name_rebuild(name)}` starts over with what the table has; {cure(name)}",
         source=name,
         table=state.path,
     )
@@ -160,7 +164,7 @@ def _off(state: TableState, start: int, known: Sequence[Commit]) -> int | None:
     return None
 
 
-def rebuilding(name: str) -> str:
+def name_rebuild(name: str) -> str:
     """The command that reads a source from the beginning."""
     pipeline, source = name.split(".", 1)
     return f"rivermeet rebuild {pipeline} --select {source}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from rivermeet.infra.source_range import Origin, SourceRange
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 
 class VersionRange(SourceRange):
@@ -38,7 +38,7 @@ class VersionRange(SourceRange):
         return self.rows
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """Describe the range."""
         whole = [] if self.snapshot is None else [f"version {self.snapshot} whole"]
         some = [f"versions {self.start} to {self.end}"] if self.end >= self.start else []
@@ -51,12 +51,12 @@ class VersionRange(SourceRange):
         if self.passed:
             yield f"versions {', '.join(map(str, self.passed))} of table {self.path} are skipped, as was accepted"
 
-    def accepted(self, rows: int) -> str:
+    def describe_loss(self, rows: int) -> str:
         """Describe what was read, and what was lost or skipped."""
         parts = [f"lost: versions {self.lost[0]} to {self.lost[1]}"] if self.lost is not None else []
         parts += [f"skipped: versions {', '.join(map(str, self.passed))}"] if self.passed else []
         lost = "; ".join(parts) or "no version of this table is lost"
-        return f"{counted(rows, 'record')} read of {self.described}; {lost}"
+        return f"{pluralize(rows, 'record')} read of {self.description}; {lost}"
 
     def metadata(self, now_ms: float) -> Mapping[str, Any]:
         """The last version."""
@@ -69,4 +69,4 @@ class VersionRange(SourceRange):
 
     def among(self, epoch: int) -> Origin:
         """The versions that were read."""
-        return Origin(self.path, None, f"one of {self.described}")
+        return Origin(self.path, None, f"one of {self.description}")

@@ -19,7 +19,7 @@ from rivermeet.infra.small_frames import frame_of
 from rivermeet.infra.sources.declared_types import declare
 from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
 from rivermeet.infra.sources.files.landing.files import UnreadableError, land
-from rivermeet.infra.sources.files.landing.lines import Lines, unclosed_pattern
+from rivermeet.infra.sources.files.landing.lines import Lines, build_unclosed_pattern
 from rivermeet.infra.sources.files.line_formats import (
     NOT_UTF8,
     FileRows,
@@ -117,7 +117,7 @@ def _survey(spark: SparkSession, files: Files, ranks: Ranks) -> Iterable:
 
 def _opens(files: Files) -> Column:
     """Whether the line opens a quoted field that does not close; most lines have no quote, and need no pattern."""
-    return F.contains("text", F.lit('"')) & F.rlike("text", F.lit(unclosed_pattern(files.delimiter)))
+    return F.contains("text", F.lit('"')) & F.rlike("text", F.lit(build_unclosed_pattern(files.delimiter)))
 
 
 def _sequential_groups(spark: SparkSession, files: Files, ranks: Ranks) -> tuple[list[DataFrame], Problems]:

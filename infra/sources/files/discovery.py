@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from rivermeet.infra.redaction import redacted
+from rivermeet.infra.redaction import redact
 from rivermeet.infra.sources.places import URL
 from rivermeet.pipelines import Files
 from rivermeet.pipelines.errors import SourceError
@@ -40,11 +40,11 @@ def discover(files: Files, data_root: str, spark: Callable[[], SparkSession]) ->
     pattern with a credential. ``spark`` is called only for URLs other than ``file:``, so local files need no JVM.
     """
     pattern = files.pattern
-    if redacted(pattern) != pattern:
+    if redact(pattern) != pattern:
         raise SourceError(
-            f"file pattern '{redacted(pattern)}' holds a credential, which plans, logs and dead letters would show; "
+            f"file pattern '{redact(pattern)}' holds a credential, which plans, logs and dead letters would show; "
             "leave it out and give it to the engine, for S3 as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-            files=redacted(pattern),
+            files=redact(pattern),
         )
     if not (URL.match(pattern) or os.path.isabs(pattern)):
         root = _local(data_root)
@@ -106,14 +106,14 @@ def _by_path(states: Iterable[FileState]) -> tuple[FileState, ...]:
     return tuple(sorted(set(states), key=lambda state: state.path))
 
 
-def _hidden(name: str) -> bool:
+def _is_hidden(name: str) -> bool:
     """Whether Spark's readers ignore a file or folder of that name."""
     return name.startswith((".", "_")) or name.endswith("._COPYING_")
 
 
 def _refuse_hidden(pattern: str) -> None:
     name = pattern.rstrip("/").rsplit("/", 1)[-1]
-    if _hidden(name):
+    if _is_hidden(name):
         raise SourceError(
             f"file pattern '{pattern}' names hidden files: Spark reads none whose name begins with '_' or '.', or ends "
             "with '._COPYING_', which is how writers mark what is not finished; deliver the file under another name",
@@ -149,7 +149,7 @@ def _find(pattern: str, root: str) -> Iterator[FileState]:
             # found may not.
             parts = Path(match).parts
             named = Path(one).parts[:fixed]
-            if not any(_hidden(p) for p in parts if p not in named) and Path(root, match).is_file():
+            if not any(_is_hidden(p) for p in parts if p not in named) and Path(root, match).is_file():
                 yield _read_state(Path(root, match))
 
 
@@ -183,5 +183,5 @@ def _list_by_spark(pattern: str, spark: SparkSession) -> Iterator[FileState]:
     for row in rows:
         # As of local files: what the pattern spells out may be hidden, but for the file itself.
         *folders, name = row.path.split("/")
-        if not _hidden(name) and not any(_hidden(part) for part in folders if part not in named):
+        if not _is_hidden(name) and not any(_is_hidden(part) for part in folders if part not in named):
             yield FileState(row.path, row.length, row.modified_ms)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from rivermeet.infra.source_range import Origin, SourceRange
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 BYTES_A_RECORD = 32
 """Estimated bytes per record, before a file is read."""
@@ -41,9 +41,9 @@ class FileList(SourceRange):
         return sum(file.length for file in self.files) // BYTES_A_RECORD
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """The number of files."""
-        return counted(len(self.files), "file")
+        return pluralize(len(self.files), "file")
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ class FileList(SourceRange):
         """Each file."""
         yield from (f"{file.path}{', a duplicate' if file.duplicate_of else ''}" for file in self.files)
 
-    def measured(self) -> Mapping[str, Any]:
+    def measure(self) -> Mapping[str, Any]:
         """How many there are, and when the newest was written."""
         return {"files": len(self.files), "delivered_at": max((f.modified_ms for f in self.files), default=None)}
 
@@ -62,7 +62,7 @@ class FileList(SourceRange):
         """The number of files."""
         return {"files": len(self.files)}
 
-    def shown(self) -> Any:
+    def to_json(self) -> Any:
         """Their paths."""
         return list(self.paths)
 
@@ -71,7 +71,7 @@ class FileList(SourceRange):
         """File and line."""
         return f"{file}, line {line}" if line is not None else f"{file}, in a line that the engine has not counted"
 
-    def changed(self, file: str) -> bool:
+    def has_changed(self, file: str) -> bool:
         """Whether a file is no longer as long as it was when it was read; of one that is gone, False."""
         path = file.partition("!")[0]
         planned = next((one for one in self.files if one.path == path), None)
@@ -82,12 +82,12 @@ class FileList(SourceRange):
 
     def warning(self, file: str) -> str:
         """That the file of a record was changed since."""
-        return " (the file was changed since it was read)" if self.changed(file) else ""
+        return " (the file was changed since it was read)" if self.has_changed(file) else ""
 
     def among(self, epoch: int) -> Origin:
         """The only file, or how many there were."""
         files = [file.path for file in self.files if not file.duplicate_of]
         if len(files) == 1:
             return Origin(files[0], None, files[0])
-        among = f"one of the {counted(len(files), 'file')} of " if files else ""
+        among = f"one of the {pluralize(len(files), 'file')} of " if files else ""
         return Origin(None, None, f"{among}epoch {epoch}")

@@ -39,7 +39,7 @@ from rivermeet.infra.sources.landing_folder import new_folder
 from rivermeet.infra.sources.source_frames import SourceFrames
 from rivermeet.infra.sources.source_step import SourceHistory, SourceStep
 from rivermeet.infra.sources.standing import Standing
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 
 @dataclass(frozen=True)
@@ -64,46 +64,46 @@ class IngestStep(SourceStep[FileList]):
     cure: ClassVar[str] = "correct the files or raise the share"
     ranges: ClassVar[type[SourceRange]] = FileList
 
-    def check(self, plan: EpochPlan) -> str | None:
+    def explain_skip(self, plan: EpochPlan) -> str | None:
         """Why the plan cannot be run: a local file has changed since it was planned."""
         found = next(find_moved(states(_files(plan))), None)
         return None if found is None else f"file {found.path} was changed or removed after it was planned"
 
-    def unread(self) -> list[FileState]:
+    def find_unread(self) -> list[FileState]:
         """Files that no committed epoch has consumed; ValueError if a consumed one changed."""
-        return unread(self.so_far(self.note()), self._found())
+        return find_unread(self.so_far(self.note()), self._discover())
 
-    def standing(self) -> Standing:
+    def find_standing(self) -> Standing:
         """The number of unread files, of a source that has read any."""
-        return Standing(len(self.unread()) if self.note() is not None else None)
+        return Standing(len(self.find_unread()) if self.note() is not None else None)
 
-    def undelivered(self) -> str:
+    def describe_unread(self) -> str:
         """Describe the number of files."""
         try:
-            files = len(self.unread())
+            files = len(self.find_unread())
         except ValueError:  # a file changed after it was read: the next run reports it
             return ""
-        return counted(files, "file") if files else ""
+        return pluralize(files, "file") if files else ""
 
-    def lost(self) -> str | None:
+    def describe_loss(self) -> str | None:
         """Describe the files that a rebuild would lose because they are gone, or None."""
         found = self.note()
-        there = {state.path for state in self._found()}
+        there = {state.path for state in self._discover()}
         consumed = states(select_loaded(self.so_far(found)))
         gone = [state.path for state in consumed if state.path not in there]
-        files = counted(len(consumed), "file")
+        files = pluralize(len(consumed), "file")
         return f"of {files} that it consumed, {len(gone):,} gone (first: {gone[0]})" if gone else None
 
     def next_range(self, previous: CommitNote | None) -> FileList | None:
         """All files that are new; the first epoch may have none, to give the changelog its shape."""
         so_far = self.so_far(previous)
-        found = unread(so_far, self._found())
-        return self._planned(found, so_far) if found or self.has_new_columns(previous) else None
+        found = find_unread(so_far, self._discover())
+        return self._plan_files(found, so_far) if found or self.has_new_columns(previous) else None
 
     def range_again(self, previous: CommitNote | None) -> FileList | None:
         """The files that are dead as a whole."""
         so_far = self.so_far(previous)
-        return self._planned([state for state in self._found() if state.path in so_far.open.files], so_far)
+        return self._plan_files([state for state in self._discover() if state.path in so_far.open.files], so_far)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Read the planned files and letters; rows that are not records go to the dead-letter table."""
@@ -112,32 +112,32 @@ class IngestStep(SourceStep[FileList]):
         again: list[DataFrame] = []
         if plan.retries:
             again = rows_again(spark, self.dead_letters, self.source.files, plan.retries)
-            before = self.consumed(plan.since, plan.previous_epoch)
+            before = self.read_history(plan.since, plan.previous_epoch)
             gone = before.open.files - {file.path for file in planned}
             files += [state for state in states(last_planned(before)) if state.path in gone]
             not_read |= dict.fromkeys(gone, GONE)
 
-        def kept(damaged: Mapping[str, str]) -> SourceFrames:
+        def keep(damaged: Mapping[str, str]) -> SourceFrames:
             landing = None if self.landing is None else new_folder(self.landing, plan.epoch)
             found = read(spark, self.source, self.node.partitions, files, {**not_read, **damaged}, again, landing)
             fit_compilation(spark, plan.rows if found.count is None else found.count)
             return SourceFrames(shared.keep(found.parsed))
 
-        found = read_all(kept, {state.path for state in files})
+        found = read_all(keep, {state.path for state in files})
         whole = found.dead_files if self.source.max_bad_share else len(duplicates(planned))
         return self.finish(plan, found.frames, dead=found.dead, not_rows=whole)
 
     def within(self, plan: EpochPlan) -> str:
         """How many files."""
-        return counted(len(_files(plan)), "file")
+        return pluralize(len(_files(plan)), "file")
 
-    def _planned(self, found: Iterable[FileState], so_far: SourceHistory) -> FileList:
+    def _plan_files(self, found: Iterable[FileState], so_far: SourceHistory) -> FileList:
         files = hash_files(found)
         if files and self.source.duplicate_files == "dead_letter":
             files = mark_duplicates(files, select_loaded(so_far), self.source.files.format)
         return FileList(files=tuple(files))
 
-    def _found(self) -> Sequence[FileState]:
+    def _discover(self) -> Sequence[FileState]:
         return discover(self.source.files, self.data, self.session)
 
 
@@ -155,7 +155,7 @@ def select_loaded(so_far: SourceHistory) -> list[PlannedFile]:
     return [file for file in last_planned(so_far) if file.path not in so_far.open.files and not file.duplicate_of]
 
 
-def unread(so_far: SourceHistory, found: Sequence[FileState]) -> list[FileState]:
+def find_unread(so_far: SourceHistory, found: Sequence[FileState]) -> list[FileState]:
     """New files; ValueError if a loaded one has changed.
 
     A file that is dead as a whole was not loaded: its replacement is new.

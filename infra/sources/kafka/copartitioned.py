@@ -22,7 +22,7 @@ from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.kafka.refusals import NotCoPartitionedError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Node
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 
 class Topics(NamedTuple):
@@ -61,7 +61,7 @@ class Topics(NamedTuple):
             one, other = slices[0], next(s for s in slices if len(s.ranges) != len(slices[0].ranges))
             raise NotCoPartitionedError(
                 f"'{node.pipeline.name}.{node.name}' is not co-partitioned: topic '{one.topic}' has "
-                f"{counted(len(one.ranges), 'partition')}, topic '{other.topic}' has {len(other.ranges)}, and equal "
+                f"{pluralize(len(one.ranges), 'partition')}, topic '{other.topic}' has {len(other.ranges)}, and equal "
                 "keys do not meet; give both topics the same number, or declare partitions=N at both sources, which "
                 "rehashes their keys",
                 pipeline=node.pipeline.name,

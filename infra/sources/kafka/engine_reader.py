@@ -103,7 +103,7 @@ def java_properties(properties: Mapping[str, str]) -> dict[str, str]:
         if module is None:
             says = f"SASL mechanism {mechanism} has no login that {SETTING}=engine can give; unset it"
             raise SettingsError(says, variable=SETTING, mechanism=mechanism)
-        who = [f'{part}="{_escaped(properties.get(f"sasl.{part}", ""))}"' for part in ("username", "password")]
+        who = [f'{part}="{_escape(properties.get(f"sasl.{part}", ""))}"' for part in ("username", "password")]
         found["sasl.jaas.config"] = f"org.apache.kafka.common.security.{module} required {' '.join(who)};"
     if "ssl.ca.location" in properties:
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _pem(properties["ssl.ca.location"])}
@@ -162,7 +162,7 @@ def _schema(place: str, format: Format | None) -> Column:
     return F.when(framed, F.conv(F.hex(F.substring(place, 2, HEADER - 1)), 16, 10).cast("bigint"))
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"')
 
 

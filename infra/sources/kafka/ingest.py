@@ -39,7 +39,7 @@ from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.decoding import Decoder, decoders_of
 from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
 from rivermeet.infra.sources.kafka.landing import Landing, Passed, build_rows, landing_of, letters_again
-from rivermeet.infra.sources.kafka.rows import landed_rows
+from rivermeet.infra.sources.kafka.rows import decode_landed
 from rivermeet.infra.sources.kafka.topic import (
     TopicState,
     lag_of,
@@ -103,10 +103,10 @@ class TopicStep(SourceStep[TopicSlice]):
                 raise refused
         return lag_of(read, state)
 
-    def standing(self) -> Standing:
+    def find_standing(self) -> Standing:
         """The number of unread offsets, and the state of each partition."""
         lag, now_ms = self.lag(), time.time() * 1000
-        lines = [f"topic '{self.topic.topic}', partition {one.partition}: {one.shown(now_ms)}" for one in lag]
+        lines = [f"topic '{self.topic.topic}', partition {one.partition}: {one.describe(now_ms)}" for one in lag]
         return Standing(sum(one.behind for one in lag), lines)
 
     def fresh(self, freshness_ms: int, now_ms: float) -> Fresh:
@@ -143,13 +143,13 @@ class TopicStep(SourceStep[TopicSlice]):
         """The refusal of a slice that can no longer be read; None if it can."""
         return unreadable(planned, self.state(), self.name) if planned.unread else None
 
-    def check(self, plan: EpochPlan) -> str | None:
+    def explain_skip(self, plan: EpochPlan) -> str | None:
         """Why a plan is skipped: its records are gone, and that was accepted. Otherwise reading it is refused."""
-        why, planned = super().check(plan), plan.reads
+        why, planned = super().explain_skip(plan), plan.reads
         is_old = self.accept_loss and isinstance(planned, TopicSlice) and planned.unread and planned.since
         return "it was planned without the loss that is accepted" if why is None and is_old else why
 
-    def lost(self) -> str | None:
+    def describe_loss(self) -> str | None:
         """Describe the records that a rebuild would lose because they can no longer be read, or None."""
         slices = self.ranges_of(self.so_far(self.note()).plans)
         if not slices:
@@ -162,12 +162,12 @@ class TopicStep(SourceStep[TopicSlice]):
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Consume the planned slice, or decode the planned letters again, into records and dead letters."""
         landed = self.land(spark, plan)
-        crash.reached("landed", self.node.name)
+        crash.crash_at("landed", self.node.name)
         return self.finish(plan, SourceFrames(shared.keep(self.parse(landed))))
 
     def within(self, plan: EpochPlan) -> str:
         """The topic."""
-        return self.source.reads.named
+        return self.source.reads.label
 
     def decoders(self) -> Mapping[str, Decoder | None]:
         """The decoders of keys and values; None where Spark reads the payloads."""
@@ -182,13 +182,13 @@ class TopicStep(SourceStep[TopicSlice]):
             self._land_by_engine(self.by_engine(spark, planned, self.topic, self.patience), planned, landing)
             fit_compilation(spark, planned.records)
         else:
-            fit_compilation(spark, landing.write(self._landed(plan, planned, passed)))
+            fit_compilation(spark, landing.write(self._land(plan, planned, passed)))
         return landing.read(spark)
 
     def parse(self, landed: DataFrame, absent: str | None = None) -> DataFrame:
         """Landed records as `to_records` gives them, with their partitions; ``absent`` as there."""
         own = None if self.node.partitions else "kafka_partition"
-        parsed = to_records(landed_rows(landed, self.topic), self.source, own, absent)
+        parsed = to_records(decode_landed(landed, self.topic), self.source, own, absent)
         return parsed if own else parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
 
     def _land_by_engine(self, read: DataFrame, planned: TopicSlice, landing: Landing) -> None:
@@ -208,7 +208,7 @@ class TopicStep(SourceStep[TopicSlice]):
             raise
         self._refuse_remade(planned)
 
-    def _landed(self, plan: EpochPlan, planned: TopicSlice, passed: Passed | None) -> Iterator[pa.Table]:
+    def _land(self, plan: EpochPlan, planned: TopicSlice, passed: Passed | None) -> Iterator[pa.Table]:
         decoders = self.decoders()
         if plan.retries:
             yield from letters_again(self.dead_letters, plan.retries, landing_of(self.topic, decoders))

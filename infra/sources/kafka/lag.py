@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rivermeet.infra.sources.standing import Form, Fresh
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.times import span
 
 COLUMNS: Sequence[tuple[str, Form]] = (
@@ -62,14 +62,14 @@ class PartitionLag:
             return None
         return max(self.newest_ms - self.consumed_ms, 0) / 1000
 
-    def shown(self, now_ms: float) -> str:
+    def describe(self, now_ms: float) -> str:
         """Describe its end, the consumed offset, and the age of the newest record read."""
         age, seconds = self.age(now_ms), self.seconds
         parts = [
             f"consumed up to {self.consumed:,}",
             f"stable end {self.stable_end:,}",
             f"high watermark {self.high_watermark:,}",
-            *([f"{counted(self.held_back, 'offset')} held back by open transactions"] if self.held_back else []),
+            *([f"{pluralize(self.held_back, 'offset')} held back by open transactions"] if self.held_back else []),
             *([f"{span(round(seconds * 1000))} behind"] if self.behind and seconds is not None else []),
             *([f"newest record read {span(round(age * 1000))} old"] if age is not None else []),
         ]
@@ -104,7 +104,7 @@ def is_fresh(lag: Sequence[PartitionLag], freshness_ms: int, now_ms: float) -> F
     seconds = max(known, default=0.0)
     passed = len(known) == len(late) and seconds * 1000 <= freshness_ms
     offsets, held = sum(one.behind for one in lag), sum(one.held_back for one in lag)
-    what = f"{counted(offsets, 'offset')}{f' and {seconds:,.1f} s' if passed or known else ''} behind"
+    what = f"{pluralize(offsets, 'offset')}{f' and {seconds:,.1f} s' if passed or known else ''} behind"
     unread = [p for p, found in late.items() if found is None]
     nothing = f"; nothing was read of partitions {', '.join(map(str, unread))}" if unread else ""
     return Fresh(

@@ -98,7 +98,7 @@ def landing_of(topic: Kafka, decoders: Mapping[str, Decoder | None], passed: Pas
     """Create the builder of rows to be landed; ``passed`` says which records are skipped, if any are."""
     named = {place for place, format in (("key", topic.key), ("value", topic.value)) if _names_schema(format)}
 
-    def landed(file_rank: int, block: Sequence[int], row: Sequence[int], given: Payloads) -> pa.Table:
+    def land(file_rank: int, block: Sequence[int], row: Sequence[int], given: Payloads) -> pa.Table:
         columns: dict[str, Sequence[Any]] = {"block": block, "row": row, **given._asdict()}
         columns["file_rank"] = [file_rank] * len(row)
         problems: list[Sequence[str | None]] = []
@@ -121,7 +121,7 @@ def landing_of(topic: Kafka, decoders: Mapping[str, Decoder | None], passed: Pas
             return table
         return table.filter(pa.array([not over for over in passed(given, decoded["value"])], pa.bool_()))
 
-    return landed
+    return land
 
 
 def build_rows(batches: Iterable[Sequence[Message]], planned: TopicSlice, landed: Lands) -> Iterator[pa.Table]:

@@ -24,7 +24,7 @@ from rivermeet.pipelines import JSON, Kafka, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format, Objects
 
 
-def landed_rows(landed: DataFrame, topic: Kafka) -> DataFrame:
+def decode_landed(landed: DataFrame, topic: Kafka) -> DataFrame:
     """The result of `as_declared` for landed records."""
     texts = landed.withColumns(
         {
@@ -76,11 +76,11 @@ def _text(place: str, format: Format | None, envelope: Mapping[str, str] | None 
         made = F.col(f"{place}_text")
     if not isinstance(format, Objects):
         return {f"{place}_text": made}
-    parsed = parse_json_text(made, {**format.schema, **(envelope or {})}, _encoded(format))
+    parsed = parse_json_text(made, {**format.schema, **(envelope or {})}, _encodings(format))
     return {f"{place}_text": made, f"{place}_parsed": parsed}
 
 
-def _encoded(format: Format) -> tuple[str, ...]:
+def _encodings(format: Format) -> tuple[str, ...]:
     return () if isinstance(format, JSON) else ("BINARY",)
 
 
@@ -98,5 +98,5 @@ def _columns(place: str, format: Format | None) -> tuple[dict[str, Column], list
     wrong = f"the {place} is not one JSON object with fields of the declared types"
     problems.append(F.when(F.isnotnull(text) & not_one_object(parsed), wrong))
     return {
-        column: json_field(parsed, column, kind, _encoded(format)) for column, kind in format.schema.items()
+        column: json_field(parsed, column, kind, _encodings(format)) for column, kind in format.schema.items()
     }, problems

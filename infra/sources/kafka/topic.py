@@ -69,21 +69,21 @@ def topic_state(connection: Connection, topic: str) -> TopicState:
 
     id, partitions = topic_id(connection, topic)
 
-    def asked(spec: Any, level: IsolationLevel) -> Mapping[int, Any]:
+    def ask(spec: Any, level: IsolationLevel) -> Mapping[int, Any]:
         places: dict[TopicPartition, Any] = {TopicPartition(topic, p): spec for p in partitions}
         answers = connection.admin.list_offsets(places, isolation_level=level, request_timeout=limits.BROKER_SECONDS)
         return {place.partition: answer.result() for place, answer in answers.items()}
 
     def offsets(spec: Any, level: IsolationLevel) -> Mapping[int, int]:
-        return {p: found.offset for p, found in asked(spec, level).items()}
+        return {p: found.offset for p, found in ask(spec, level).items()}
 
     committed, all_records = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
     try:
         # The end is read before the beginning: retention in between must not reverse their order.
-        ends = asked(OffsetSpec.latest(), committed)
+        ends = ask(OffsetSpec.latest(), committed)
         stable, high = {p: end.offset for p, end in ends.items()}, offsets(OffsetSpec.latest(), all_records)
         low = offsets(OffsetSpec.earliest(), committed)
-        newest = asked(OffsetSpec.max_timestamp(), committed)
+        newest = ask(OffsetSpec.max_timestamp(), committed)
         # With an open transaction, or newer records, it is not the timestamp of the planned records.
         times = {p: found.timestamp for p, found in newest.items() if 0 <= found.offset < stable[p]}
         leaders = {
@@ -159,9 +159,9 @@ def problem(
     return None
 
 
-def lag_of(found: TopicSlice | None, state: TopicState) -> list[PartitionLag]:
+def lag_of(planned: TopicSlice | None, state: TopicState) -> list[PartitionLag]:
     """The lag of each partition, from the last slice that was read and the current topic."""
-    known = found if found is not None and found.id == state.id else None
+    known = planned if planned is not None and planned.id == state.id else None
     ends = {p: end for p, (_, end) in known.ranges.items()} if known is not None else {}
     times = known.times if known is not None else {}
     return [

@@ -10,7 +10,7 @@ from pydantic import Field
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.source_range import Origin, SourceRange
 from rivermeet.infra.sources.kafka.lag import PartitionLag, most
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.times import moment
 
 
@@ -50,9 +50,9 @@ class TopicSlice(SourceRange):
         return {partition: (start, end) for partition, (start, end) in self.ranges.items() if end > start}
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """Describe the number of offsets and the topic."""
-        return f"{counted(self.records, 'offset')} of topic '{self.topic}'"
+        return f"{pluralize(self.records, 'offset')} of topic '{self.topic}'"
 
     def parts(self) -> Iterator[str]:
         """The range of each partition that is not empty."""
@@ -67,12 +67,12 @@ class TopicSlice(SourceRange):
         for partition, (start, end) in self.lost.items():
             yield f"topic '{self.topic}', partition {partition}: offsets {start} to {end - 1} are lost, as was accepted"
 
-    def accepted(self, rows: int) -> str:
+    def describe_loss(self, rows: int) -> str:
         """Describe where reading started, and what was lost."""
         gone = "; ".join(f"partition {p}, offsets {start} to {end - 1}" for p, (start, end) in self.lost.items())
         start = ", ".join(f"{p}: {first}" for p, (first, _) in self.ranges.items())
         lost = f"lost: {gone}" if gone else "no offset of this topic is lost"
-        return f"{counted(rows, 'record')} read from offsets {start}; {lost}"
+        return f"{pluralize(rows, 'record')} read from offsets {start}; {lost}"
 
     def lag(self) -> list[PartitionLag]:
         """The remaining lag when it was planned: the records that were held back."""

@@ -97,7 +97,7 @@ class Changes:
             elif isinstance(message, Truncate) and self.planned.relation in message.oids and self._within(begin):
                 self.emptied.append(Emptied(2 * len(self.emptied) + 1, begin.time_us // 1000, begin.lsn))
             elif isinstance(message, Change):
-                done = [self._landed(begin, block, at, *parts) for at, parts in enumerate(self._done(message), row)]
+                done = [self._land(begin, block, at, *parts) for at, parts in enumerate(self._split(message), row)]
                 row += len(done)
                 yield from done
 
@@ -106,7 +106,7 @@ class Changes:
         assert start is not None and end is not None
         return start <= begin.lsn < end
 
-    def _done(self, change: Change) -> Iterator[tuple[str, Texts, list[int]]]:
+    def _split(self, change: Change) -> Iterator[tuple[str, Texts, list[int]]]:
         old = self._texts(change.old)[0] if change.old is not None else None
         if change.new is None:
             assert old is not None
@@ -146,7 +146,7 @@ class Changes:
     def _key(self, texts: Texts) -> Key:
         return tuple([texts[at] for at in self._identity])
 
-    def _landed(self, begin: Begin, block: int, row: int, op: str, texts: Texts, unchanged: list[int]) -> Landed:
+    def _land(self, begin: Begin, block: int, row: int, op: str, texts: Texts, unchanged: list[int]) -> Landed:
         lineage = self._moved.get(self._key(texts)) if self._moved else None
         return Landed(
             2 * len(self.emptied),

@@ -70,7 +70,7 @@ from rivermeet.infra.sources.postgres.lag import COLUMNS, WalLag, lag_of
 from rivermeet.infra.sources.postgres.landing import Landing, Line
 from rivermeet.infra.sources.postgres.problems import find_problems
 from rivermeet.infra.sources.postgres.repeated_key import find_repeated_key
-from rivermeet.infra.sources.postgres.rows import landed_rows
+from rivermeet.infra.sources.postgres.rows import decode_landed
 from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine
 from rivermeet.infra.sources.postgres.snapshot import release
 from rivermeet.infra.sources.postgres.unchanged import fill_unchanged
@@ -142,11 +142,11 @@ class PostgresStep(SourceStep[WalRange]):
         """The positions of those sources of the pipeline in this database that were read."""
         found: dict[str, int] = {}
         for node in self._sources():
-            if (read := self._read(node)) is not None:
+            if (read := self._find_last_read(node)) is not None:
                 found[node.name] = read.position
         return found
 
-    def _read(self, node: Node) -> WalRange | None:
+    def _find_last_read(self, node: Node) -> WalRange | None:
         """The last position of a source of the pipeline; None before the first."""
         note = last_note(self._paths(node).changelog)
         return self._position(node, note[1] if note else None)
@@ -189,12 +189,12 @@ class PostgresStep(SourceStep[WalRange]):
         read = self.position(self.note())
         return None if read is None else lag_of(self.database, self.slot, read)
 
-    def standing(self) -> Standing:
+    def find_standing(self) -> Standing:
         """The unread bytes of the log, and the log that the slot retains."""
         lag = self.lag()
-        return Standing() if lag is None else Standing(lag.behind, (f"table '{self.reads.table}', {lag.shown}",))
+        return Standing() if lag is None else Standing(lag.behind, (f"table '{self.reads.table}', {lag.description}",))
 
-    def changed(self) -> Unread | None:
+    def find_changed(self) -> Unread | None:
         """The unread part of the log; None if nothing was read yet."""
         read = self.position(self.note())
         with self.database.open_connection() as connection:
@@ -228,7 +228,7 @@ class PostgresStep(SourceStep[WalRange]):
                 yield Finding(f"{self.node.name}: {problem}", False, self.database.name, problem.cure)
             if problems:
                 return
-            about = "not read yet" if read is None else lag_of(self.database, self.slot, read).shown
+            about = "not read yet" if read is None else lag_of(self.database, self.slot, read).description
             if table is not None and table.heirs:
                 about += f"; rows of what inherits from it are no part of it: {', '.join(table.heirs)}"
             about += f"; {warning}" if warning is not None else ""
@@ -236,7 +236,7 @@ class PostgresStep(SourceStep[WalRange]):
         except (EpochRefusedError, SettingsError) as refusal:
             yield Finding(f"{self.node.name}: {refusal}", False)
 
-    def lost(self) -> str | None:
+    def describe_loss(self) -> str | None:
         """Describe what a rebuild would lose: for a stream, its earlier changes. A table is read as a snapshot."""
         if self.node.is_table or self.note() is None:
             return None
@@ -252,7 +252,7 @@ class PostgresStep(SourceStep[WalRange]):
             line = self.slot.line()
             if line is None or line.state != "standing" or any(map(is_running, others)):
                 return
-            if line.slot in {read.slot for node in self._sources() if (read := self._read(node)) is not None}:
+            if line.slot in {read.slot for node in self._sources() if (read := self._find_last_read(node)) is not None}:
                 return
             with self.database.open_connection() as connection:
                 self.slot.give_up(connection, line)
@@ -267,11 +267,11 @@ class PostgresStep(SourceStep[WalRange]):
             attempt = len(self._snapshots(plan.node, plan.epoch)) + 1
             body = json.dumps({"attempt": attempt, "wal": taken.model_dump()})
             self.log.write(plan.node, plan.incarnation, plan.epoch, "snapshot", body, attempt)
-            crash.reached("snapshot-noted", self.node.name)
+            crash.crash_at("snapshot-noted", self.node.name)
             changes = None
         else:
             changes = self._land_changes(landing, planned, plan)
-        crash.reached("landed", self.node.name)
+        crash.crash_at("landed", self.node.name)
         fit_compilation(spark, landing.rows)
         is_unique = not landing.rows
         if not is_unique:
@@ -283,14 +283,14 @@ class PostgresStep(SourceStep[WalRange]):
             own = self._own_rows(spark, plan)
         if not is_unique:
             self._refuse_repeated_key(landing.read(spark), own if self._has_own_key() else None)
-        parsed = shared.keep(self._parsed(landing.read(spark), changes, own))
+        parsed = shared.keep(self._parse(landing.read(spark), changes, own))
         frames = SourceFrames(parsed)
         emptied = changes.emptied if changes is not None else ()
         return self.finish(plan, frames, rows=with_emptied(frames.records, own, emptied, self.reads.table))
 
     def within(self, plan: EpochPlan) -> str:
         """The table."""
-        return self.source.reads.named
+        return self.source.reads.label
 
     def _land_snapshot(self, landing: Landing, planned: WalRange) -> WalRange:
         """Land a snapshot of the table; return what was read, with its position."""
@@ -308,7 +308,7 @@ class PostgresStep(SourceStep[WalRange]):
                     if not {node.name for node in self._sources()} - self.positions().keys() - {self.node.name}:
                         release(line.slot)
                 known = catalog(seen, self.reads, line.publication, table.oid).known
-                landing.write_snapshot(self._copied(seen, table), snapshot.lsn, server.now_ms)
+                landing.write_snapshot(self._copy(seen, table), snapshot.lsn, server.now_ms)
                 # Reading locks the table against alterations until the end: an earlier answer may be outdated.
                 self._refuse(connection, None)
                 self._refuse_altered(connection, table, known, line)
@@ -340,22 +340,22 @@ class PostgresStep(SourceStep[WalRange]):
         return state.published, log_end(connection) if altered else 0
 
     def _refuse_altered(
-        self, connection: psycopg.Connection[Any], table: TableState, known: KnownTable, line: SlotLine
+        self, connection: psycopg.Connection[Any], state: TableState, known: KnownTable, line: SlotLine
     ) -> None:
         """Refuse the snapshot of a table that was rewritten meanwhile: it shows other rows, or none."""
         # Reading has locked it by then, so it cannot be altered afterwards.
-        now = catalog(connection, self.reads, line.publication, table.oid)
+        now = catalog(connection, self.reads, line.publication, state.oid)
         for problem in Alterations(connection, self.reads, line.publication, known, now).problems():
             release(line.slot)
             says = f"source '{self.name}': {problem}: it was while the table was read; run again"
             raise type(problem)(says, **{**problem.fields, "source": self.name})
 
-    def _copied(self, seen: psycopg.Connection[Any], table: TableState) -> Iterator[Line]:
+    def _copy(self, seen: psycopg.Connection[Any], state: TableState) -> Iterator[Line]:
         from psycopg import sql
 
         columns = sql.SQL(", ").join([sql.Identifier(name) for name in self.reads.columns])
         # Tables that inherit from it have separate log entries; changes of its partitions come as its own.
-        only = sql.SQL("" if table.kind == "p" else "ONLY ")
+        only = sql.SQL("" if state.kind == "p" else "ONLY ")
         # In the log's format: a cast to text would strip the blanks of a CHAR.
         command = sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT (FORMAT csv)").format(
             columns, only, sql.Identifier(*self.reads.place)
@@ -379,9 +379,9 @@ class PostgresStep(SourceStep[WalRange]):
             raise attach_source(problem, self.name, True) from None
         return changes
 
-    def _parsed(self, landed: DataFrame, changes: Changes | None, own: DataFrame | None) -> DataFrame:
+    def _parse(self, landed: DataFrame, changes: Changes | None, own: DataFrame | None) -> DataFrame:
         unchanged = changes.unchanged if changes is not None else ()
-        rows = landed_rows(landed, self.reads, lineage=bool(unchanged))
+        rows = decode_landed(landed, self.reads, lineage=bool(unchanged))
         if unchanged:
             rows = fill_unchanged(rows, self.source, sorted(unchanged), own if self._has_own_key() else None)
         return self.records_of(rows)

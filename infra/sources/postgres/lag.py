@@ -63,20 +63,22 @@ class WalLag:
         return (self.since_ms or 0) / 1000
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         """Describe the lag."""
         room = f", {self.left:,} more until it is given up" if self.left is not None else ""
         late = f"{self.behind:,} bytes and {self.seconds:,.1f} s behind" if self.since_ms is not None else "all of it"
         return f"read up to {lsn_text(self.read)}, {late}; slot {self.slot} holds back {self.held_back:,} bytes{room}"
 
 
-def lag_of(database: Database, slot: PipelineSlot, found: WalRange) -> WalLag:
+def lag_of(database: Database, slot: PipelineSlot, planned: WalRange) -> WalLag:
     """The lag of the last position, from the server."""
     with slot.hold(), database.open_connection() as connection:
-        server, state = server_state(connection), slot_state(connection, found.slot)
+        server, state = server_state(connection), slot_state(connection, planned.slot)
         first: int | None = None
         if state is not None and state.status != "lost":
-            ((first,),) = connection.execute(_FIRST_UNREAD, [found.slot, found.publication, found.position]).fetchall()
+            ((first,),) = connection.execute(
+                _FIRST_UNREAD, [planned.slot, planned.publication, planned.position]
+            ).fetchall()
         since = None if first is None else max(server.now_ms - (first + EPOCH_US) // 1000, 0)
         held = state.held_back if state is not None else 0
-        return WalLag(found.slot, found.position, server.flushed, since, held, state.left if state else None)
+        return WalLag(planned.slot, planned.position, server.flushed, since, held, state.left if state else None)

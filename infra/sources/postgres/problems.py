@@ -23,7 +23,7 @@ from rivermeet.infra.postgres.state import (
     table_state,
 )
 from rivermeet.infra.postgres.wal_range import WalRange
-from rivermeet.infra.sources.postgres.slot import PipelineSlot, truncating
+from rivermeet.infra.sources.postgres.slot import PipelineSlot, find_truncating
 from rivermeet.pipelines import Postgres
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def find_problems(
 
         def truncates() -> Collection[int]:
             with slot.hold():
-                return truncating(connection, before)
+                return find_truncating(connection, before)
 
         yield from Alterations(connection, reads, name, before.known, now, truncates).problems()
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from rivermeet.infra.sources.postgres.rows import OP, landed_rows
+from rivermeet.infra.sources.postgres.rows import OP, decode_landed
 from rivermeet.pipelines import Postgres
 
 
@@ -32,7 +32,7 @@ def find_repeated_key(landed: DataFrame, reads: Postgres, own: DataFrame | None)
     texts = {at: f"c{list(reads.columns).index(name)}" for at, name in enumerate(reads.key)}
     place = [name for name in landed.columns if not name.startswith("c") or not name[1:].isdigit()]
     keys = landed.select(*place, *[F.col(text).alias(f"c{at}") for at, text in texts.items()])
-    rows = landed_rows(keys, replace(reads, schema=reads.key_columns))
+    rows = decode_landed(keys, replace(reads, schema=reads.key_columns))
     named = F.struct(*[F.col(f"typed.t{at}").alias(name) for at, name in enumerate(reads.key)])
     op = F.col(f"typed.t{len(reads.key) + OP}")
     events = rows.where(F.isnull("malformed")).select(

@@ -29,7 +29,7 @@ LINEAGE: Mapping[str, str] = {
 """Columns of `typed` after those of the source, by which omitted values are filled in."""
 
 
-def landed_rows(landed: DataFrame, reads: Postgres, lineage: bool = False) -> DataFrame:
+def decode_landed(landed: DataFrame, reads: Postgres, lineage: bool = False) -> DataFrame:
     """The result of `as_declared` for landed rows; with ``lineage``, ``typed`` has the columns of `LINEAGE` as well."""
     columns: dict[str, Column] = {}
     problems: list[Column] = []

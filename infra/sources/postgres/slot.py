@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rivermeet.infra import crash
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.postgres.connection import Database, refusing
+from rivermeet.infra.postgres.connection import Database, refuse_server_errors
 from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.pgoutput import Begin, Truncate, decode_message
 from rivermeet.infra.postgres.refusals import PostgresRefusedError, SlotLostError
@@ -102,7 +102,7 @@ class PipelineSlot:
         lines = self.log.lines(self._node, "slot")
         return SlotLine.model_validate_json(lines[max(lines)]) if lines else None
 
-    def standing(self) -> SlotLine:
+    def find_existing(self) -> SlotLine:
         """The state of the existing slot; SlotLostError if there is none."""
         found = self.line()
         if found is None or found.state != "standing":
@@ -126,7 +126,7 @@ class PipelineSlot:
         assert planned.end is not None, "a snapshot is not peeked at"
         with (
             self.database.connect() as connection,
-            refusing(),
+            refuse_server_errors(),
             connection.transaction(),
             connection.cursor("peek", binary=True) as cursor,
         ):
@@ -148,10 +148,10 @@ class PipelineSlot:
         with self.hold():
             found, server = self.line(), server_state(connection)
             if found is None or found.state != "standing" or any(True for _ in self.problems(connection, server)):
-                return self._made(connection, found, server)
+                return self._make(connection, found, server)
             return found, export_snapshot(self.database, found.slot, at_least=max(found.cut, at_least))
 
-    def _made(
+    def _make(
         self, connection: psycopg.Connection[Any], before: SlotLine | None, server: ServerState
     ) -> tuple[SlotLine, Snapshot]:
         if before is not None:
@@ -166,9 +166,9 @@ class PipelineSlot:
             timeline=server.timeline,
         )
         self._write(line)
-        crash.reached("slot-named", self.pipeline)
+        crash.crash_at("slot-named", self.pipeline)
         snapshot = export_snapshot(self.database, name, new=True)
-        crash.reached("slot-made", self.pipeline)
+        crash.crash_at("slot-made", self.pipeline)
         line = line.model_copy(
             update={
                 "state": "standing",
@@ -195,7 +195,7 @@ class PipelineSlot:
         ``positions`` are those of the sources of the pipeline; ``node`` is one of them.
         """
         with self.hold():
-            line, own = self.standing(), positions[node]
+            line, own = self.find_existing(), positions[node]
             if line.cut > own and not self._is_unused(line, positions, server):
                 return line
             if line.cut <= own and min(positions.values()) < line.cut:
@@ -225,7 +225,7 @@ class PipelineSlot:
             return line
         line = line.model_copy(update={"advanced": to, "kept": kept})
         self._write(line)
-        crash.reached("advanced", self.pipeline)
+        crash.crash_at("advanced", self.pipeline)
         connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [line.slot, lsn_text(to)])
         return line
 
@@ -252,13 +252,13 @@ def drop(connection: psycopg.Connection[Any], slot: str) -> None:
     )
 
 
-def truncating(connection: psycopg.Connection[Any], read: WalRange) -> Collection[int]:
+def find_truncating(connection: psycopg.Connection[Any], planned: WalRange) -> Collection[int]:
     """Transactions that truncated a table, among all that its slot still has; the caller holds the lock."""
     xid, found = 0, set[int]()
-    for (data,) in connection.execute(_TRUNCATES, [read.slot, read.publication], binary=True):
+    for (data,) in connection.execute(_TRUNCATES, [planned.slot, planned.publication], binary=True):
         message = decode_message(data)
         if isinstance(message, Begin):
             xid = message.xid
-        elif isinstance(message, Truncate) and read.relation in message.oids:
+        elif isinstance(message, Truncate) and planned.relation in message.oids:
             found.add(xid)
     return found

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from rivermeet.infra.postgres.connection import Database, refusal, refusing
+from rivermeet.infra.postgres.connection import Database, refusal, refuse_server_errors
 from rivermeet.infra.postgres.lsn import lsn_number
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Snapshot:
     @contextmanager
     def open_connection(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection that sees the database as of the snapshot."""
-        with self.database.connect() as connection, refusing():
+        with self.database.connect() as connection, refuse_server_errors():
             from psycopg import sql
 
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

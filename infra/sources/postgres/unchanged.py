@@ -45,7 +45,7 @@ def fill_unchanged(rows: DataFrame, source: Source, columns: Collection[int], ow
     marked = rows.select("*", root.alias("root"), branch.alias("branch"), left_out.alias("left_out"))
     # The node's own table does not have a newly declared column yet.
     there = field_names(own, "value") if own is not None else ()
-    kept = {at: column for at, column in _kept_columns(source, columns).items() if column in there}
+    kept = {at: column for at, column in _find_kept(source, columns).items() if column in there}
     if own is not None and kept:
         values = F.struct(*[F.struct(F.col("value").getField(v).alias("v")).alias(f"k{at}") for at, v in kept.items()])
         known = own.select(_key_of(source).alias("own_root"), values.alias("own"))
@@ -85,7 +85,7 @@ def fill_unchanged(rows: DataFrame, source: Source, columns: Collection[int], ow
     )
 
 
-def _kept_columns(source: Source, columns: Collection[int]) -> Mapping[int, str]:
+def _find_kept(source: Source, columns: Collection[int]) -> Mapping[int, str]:
     """Number of each column to the value column that is the plain column."""
     names = list(source.postgres.columns)
     plain = {e.sql: column for column, e in source.value.items()}

@@ -66,7 +66,7 @@ class CachedForeignKeyJoin:
         rows = self.result.commit() if self.result else []
         for side in ("right", "left"):
             for x in self._take(side):
-                rows += self._handed_on(self._change(x))
+                rows += self._forward(self._change(x))
         return [replace(row, trigger=self.last) for row in rows]
 
     def _take(self, side: str) -> list[Record]:
@@ -91,7 +91,7 @@ class CachedForeignKeyJoin:
         present = self.left.get(key)
         return present is not None and present.value == self.committed.left[key].value
 
-    def _handed_on(self, rows: list[Row]) -> list[Row]:
+    def _forward(self, rows: list[Row]) -> list[Row]:
         if self.result is None:
             return rows
         emitted: list[Row] = []

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from rivermeet.joins.reference.records import Record, Row, joined, key_bytes, no_row
+from rivermeet.joins.reference.records import Record, Row, join_records, key_bytes, no_row
 
 
 class ForeignKeyJoin:
@@ -34,9 +34,9 @@ class ForeignKeyJoin:
     def process(self, x: Record) -> list[Row]:
         if x.key is None:
             return no_row(x, "null-key")
-        return self._left_change(x) if x.side == "left" else self._right_change(x)
+        return self._change_left(x) if x.side == "left" else self._right_change(x)
 
-    def _left_change(self, x: Record) -> list[Row]:
+    def _change_left(self, x: Record) -> list[Row]:
         old = self.left.get(x.key)
         put(self.left, x)
         old_fk = None if old is None else self.extract(old.key, old.value)
@@ -86,7 +86,7 @@ def after(x: Record, right: Record | None) -> int:
 
 def answer(left: Record, trigger: Record, right: Record | None, timestamp: int, lacking: str = "right-deleted") -> Row:
     """A joined row, or (left, null) where the right side has none, by the rule ``lacking``."""
-    row = joined(left.key, left, right, timestamp, trigger, "joined" if right else lacking)
+    row = join_records(left.key, left, right, timestamp, trigger, "joined" if right else lacking)
     return replace(row, left_hash_of=left.value)
 
 

@@ -36,7 +36,7 @@ class ForeignKeyJoin30(ForeignKeyJoin):
         self.present = self.left  # with a cache: ahead of what the last commit left in `left`
         self.subscriptions: dict[Any, dict[Any, Any]] = {}  # foreign key -> left key -> left value
 
-    def _left_change(self, x: Record) -> list[Row]:
+    def _change_left(self, x: Record) -> list[Row]:
         old = self.left.get(x.key)
         put(self.left, x)
         keys = [self.extract(r.key, r.value) for r in (old, x) if r is not None and r.value is not None]

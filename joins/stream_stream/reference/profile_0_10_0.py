@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from rivermeet.joins.reference.records import Record, Row, no_row
 from rivermeet.joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES
-from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, paired
+from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, pair
 
 SEGMENTS = 3
 SEGMENT = 24 * 60 * 60 * 1000 // (SEGMENTS - 1)  # a day's default retention
@@ -58,7 +58,7 @@ class StreamStreamEarlyJoin:
         if x.key is None:
             return no_row(x, "null-key")
         joins = x.side == "left" or self.how != "left"
-        rows = [replace(paired(x, o), timestamp=x.timestamp) for o in self._matches(stores, x)] if joins else []
+        rows = [replace(pair(x, o), timestamp=x.timestamp) for o in self._matches(stores, x)] if joins else []
         stores[x.side].put(x)
         return rows or ([one_sided(x, x)] if x.side in self.outer_sides else no_row(x, "kept"))
 

@@ -16,7 +16,7 @@ Source: docs/kafka-streams.md 2, and "Late records" of 1.
 from dataclasses import dataclass, field
 
 from rivermeet.joins.reference.records import Record, Row, no_row
-from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, paired
+from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, pair
 
 OUTER_SIDES = {"inner": (), "left": ("left",), "outer": ("left", "right")}
 SMALLEST_SEGMENT = 60_000  # ms; a store drops whole segments, never single records
@@ -99,6 +99,6 @@ class StreamStreamEagerJoin:
         alone = [one_sided(x, x)] if x.side in self.outer_sides else []
         if x.key is None:
             return (self.kafka4 and alone) or no_row(x, "null-key")
-        rows = [paired(x, o) for o in stores.matches(x)]
+        rows = [pair(x, o) for o in stores.matches(x)]
         stores.put(x)
         return rows or alone or no_row(x, "kept")

@@ -14,7 +14,7 @@ Source: the wiki's improved left/outer join (3.1 and newer, golden `s000.ss.v31.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from rivermeet.joins.reference.records import Record, Row, joined, no_row, sides
+from rivermeet.joins.reference.records import Record, Row, join_records, no_row, sides
 
 BEGINNING = -(2**63)  # stream time of a partition that has seen nothing
 
@@ -57,12 +57,12 @@ class StreamStreamJoin:
         """The same for one record, on the sides that it comes from."""
         x = copies[0]
         state = self.partitions.setdefault(x.partition, Partition())
-        rows = [row for copy in copies for row in self._met(state, copy)]
+        rows = [row for copy in copies for row in self._join(state, copy)]
         # Null and late records too: a record that joins nothing still advances stream time.
         state.stream_time = max(state.stream_time, x.timestamp)
-        return rows + self._closed(state, x)
+        return rows + self._close(state, x)
 
-    def _met(self, state: Partition, x: Record) -> list[Row]:
+    def _join(self, state: Partition, x: Record) -> list[Row]:
         """Pairs of x, which is open from now on unless it is late."""
         if x.value is None:
             return no_row(x, "null-value")
@@ -84,10 +84,10 @@ class StreamStreamJoin:
                 continue
             if left.timestamp - self.before <= right.timestamp <= left.timestamp + self.after:
                 state.paired |= {(x.position, x.side), (o.position, o.side)}
-                rows.append(paired(x, o))
+                rows.append(pair(x, o))
         return rows
 
-    def _closed(self, state: Partition, x: Record) -> list[Row]:
+    def _close(self, state: Partition, x: Record) -> list[Row]:
         closed = [o for o in state.open if state.stream_time >= self.close(o)]
         state.open = [o for o in state.open if state.stream_time < self.close(o)]
         unpaired = [o for o in closed if (o.position, o.side) not in state.paired]
@@ -120,12 +120,12 @@ class StreamStreamSelfJoin(StreamStreamJoin):
         return self.process_copies([replace(x, side="left"), replace(x, side="right")])
 
 
-def paired(x: Record, o: Record) -> Row:
+def pair(x: Record, o: Record) -> Row:
     """The row of x and an earlier o of the other side, at the later of both timestamps."""
-    return joined(x.key, *sides(x, o), max(x.timestamp, o.timestamp), x)
+    return join_records(x.key, *sides(x, o), max(x.timestamp, o.timestamp), x)
 
 
 def one_sided(record: Record, trigger: Record) -> Row:
     """The row of an unmatched record, at its own timestamp, whichever record triggers it."""
     rule = "null-key" if record.key is None else "alone" if record is trigger else "closed"
-    return joined(record.key, *sides(record), record.timestamp, trigger, rule)
+    return join_records(record.key, *sides(record), record.timestamp, trigger, rule)

@@ -16,7 +16,7 @@ from typing import Any
 
 from rivermeet.joins.reference.records import Join, Record, Row, key_bytes, no_row
 from rivermeet.joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES, JoinStores, WindowStore
-from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, paired
+from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, pair
 
 BOTH = {"left", "right"}
 
@@ -51,12 +51,12 @@ class StreamStreamKafka4Join:
             return no_row(x, "null-value")
         if x.key is None:
             return [one_sided(x, x)] if outer else no_row(x, "null-key")
-        rows = self._released(task, x) if x.timestamp == task.stream_time else []
+        rows = self._release(task, x) if x.timestamp == task.stream_time else []
         matches = task.stores.matches(x)
-        gone = {waiting_key(o) for o in matches}
+        gone = {sort_key(o) for o in matches}
         # All that waits with a match's key, side and timestamp goes with it, whatever its value.
-        task.waiting = [w for w in task.waiting if waiting_key(w) not in gone]
-        rows += [paired(x, o) for o in matches]
+        task.waiting = [w for w in task.waiting if sort_key(w) not in gone]
+        rows += [pair(x, o) for o in matches]
         if outer and not matches:
             if task.stores.latest(x) < task.stream_time:
                 rows.append(one_sided(x, x))  # may be false: within its grace x can still find a partner
@@ -69,19 +69,19 @@ class StreamStreamKafka4Join:
         task.stores.put(x)
         return rows
 
-    def _released(self, task: Task, x: Record) -> list[Row]:
+    def _release(self, task: Task, x: Record) -> list[Row]:
         """One scan, if the gate is open by the bound of x's own side, be it the other one's rows."""
-        if task.min_time is None or not self._closed(task, x.side, task.min_time):
+        if task.min_time is None or not self._is_closed(task, x.side, task.min_time):
             return []
         task.min_time = None
         released: list[Record] = []
         open_sides: set[str] = set()
-        for w in sorted(task.waiting, key=waiting_key):
+        for w in sorted(task.waiting, key=sort_key):
             task.min_time = w.timestamp
             # In a left join one side never waits, so such a scan always runs to the newest record.
             if open_sides == BOTH:
                 break
-            if self._closed(task, w.side, w.timestamp):
+            if self._is_closed(task, w.side, w.timestamp):
                 released.append(w)
             else:
                 open_sides.add(w.side)
@@ -89,11 +89,11 @@ class StreamStreamKafka4Join:
         task.waiting = [w for w in task.waiting if w.position not in gone]
         return [one_sided(w, x) for w in released]
 
-    def _closed(self, task: Task, side: str, timestamp: int) -> bool:
+    def _is_closed(self, task: Task, side: str, timestamp: int) -> bool:
         return timestamp + self.bounds[side] + self.grace < task.stream_time
 
 
-def waiting_key(x: Record) -> tuple[int, bool, Any]:
+def sort_key(x: Record) -> tuple[int, bool, Any]:
     """The order of waiting: by time, right before left, then the key's bytes."""
     return (x.timestamp, x.side == "left", key_bytes(x.key))
 
@@ -129,12 +129,12 @@ class StreamStreamKafka4SelfJoin:
             return no_row(x, "null-value" if x.value is None else "null-key")
         store = self.partitions.setdefault(x.partition, WindowStore(self.retention, bounded=True))
         as_left, as_right = replace(x, side="left"), replace(x, side="right")
-        rows = [paired(as_left, o) for o in self._fetch(store, x, self.before, self.after)]
+        rows = [pair(as_left, o) for o in self._fetch(store, x, self.before, self.after)]
         older_left = self._fetch(store, x, self.after, self.before)
         store.put(x)
         # The same off by one as in a bounded store, and one more.
         itself = [x] if x.timestamp > store.time - self.retention + 1 else []
-        rows += [paired(as_right, o) for o in sorted([*older_left, *itself], key=lambda o: o.timestamp)]
+        rows += [pair(as_right, o) for o in sorted([*older_left, *itself], key=lambda o: o.timestamp)]
         return rows or no_row(x, "kept")
 
     def _fetch(self, store: WindowStore, x: Record, before: int, after: int) -> list[Record]:

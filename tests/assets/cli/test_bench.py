@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rivermeet.assets.bench.run import measured
+from rivermeet.assets.bench.run import measure
 from rivermeet.assets.bench.workloads import WORKLOADS
 from rivermeet.infra.settings import Settings
 
@@ -61,7 +61,7 @@ def test_the_answer_is_that_of_pandas(settings: Settings, tmp_path: Path, worklo
         given.loc[given["side"] == 0, "del"] = 0
     for number, part in enumerate(np.array_split(np.arange(len(given)), 3)):
         given.iloc[part].to_parquet(tmp_path / f"epoch_{number:03d}.parquet")
-    line: dict[str, Any] = measured(WORKLOADS[workload](), tmp_path, settings, epochs)
+    line: dict[str, Any] = measure(WORKLOADS[workload](), tmp_path, settings, epochs)
     assert (line["final_rows"], line["checksum"]) == tuple(answer(workload, given))
     assert line["rows_in"] == len(given) and len(line["epochs"]) == (epochs or 3)
     assert line["rows_out"] == sum(epoch["rows"] for epoch in line["epochs"]) >= line["final_rows"]

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from rivermeet.assets.cli.main import main
-from rivermeet.assets.replay.cases import Case, checked, parsed
+from rivermeet.assets.replay.cases import Case, parse, parse_case
 from rivermeet.assets.replay.declared import refusal
 from rivermeet.assets.replay.epochs import in_epochs
-from rivermeet.assets.replay.run import at_once, differing, replay
+from rivermeet.assets.replay.run import at_once, compare_rows, replay
 
 Given = dict[str, Any]
 PAGE = Path(__file__).parents[3] / "docs" / "guides" / "replay.md"
@@ -28,7 +28,7 @@ def case(**given: Any) -> Given:
 
 
 def problem(given: Any) -> str:
-    found = checked(given, "3.1")
+    found = parse_case(given, "3.1")
     if isinstance(found, Case):
         found = refusal(found)
     assert found is not None, "no problem found"
@@ -69,10 +69,10 @@ def test_a_case_that_cannot_run_says_why(given: Any, says: str) -> None:
 
 def test_a_file_that_holds_no_cases_is_refused() -> None:
     with pytest.raises(ValueError, match="not JSON"):
-        parsed("[")
+        parse("[")
     with pytest.raises(ValueError, match="no list of cases"):
-        parsed('{"case": 1}')
-    assert parsed('{"cases": [1]}') == [1]
+        parse('{"case": 1}')
+    assert parse('{"cases": [1]}') == [1]
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_the_guide_shows_what_replay_prints(spark: SparkSession) -> None:
 def test_rows_that_differ_are_explained() -> None:
     one = {"name": "c", "output": [{"key": "k", "value": "a-null", "ts": 1, "in": 0}] * 2}
     other = {"name": "c", "output": [{"key": "k", "value": "a-null", "ts": 1, "in": 0}]}
-    assert differing(one, one) == []
-    assert differing(one, other) == ['- in 0  "k": "a-null" @1']
-    assert differing({"name": "c", "error": "why"}, other) == ["- error: why", '+ in 0  "k": "a-null" @1']
+    assert compare_rows(one, one) == []
+    assert compare_rows(one, other) == ['- in 0  "k": "a-null" @1']
+    assert compare_rows({"name": "c", "error": "why"}, other) == ["- error: why", '+ in 0  "k": "a-null" @1']
 
 
 def test_explain_says_where_profiles_differ() -> None:

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 from dagster_shared.serdes import deserialize_value, serialize_value
 
-from rivermeet.assets.defs.failures import explained, sentence_of
+from rivermeet.assets.defs.failures import explain_failures, sentence_of
 from rivermeet.infra.engine.watch import EngineLostError
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError, TopicMissingError
 from rivermeet.pipelines import Files, Pipeline
@@ -21,7 +21,7 @@ def failed(raised: Exception) -> dg.DagsterEvent:
 
     @dg.asset
     def step() -> None:
-        with explained(clicks):
+        with explain_failures(clicks):
             raise raised
 
     (event,) = dg.materialize([step], raise_on_error=False).get_step_failure_events()
@@ -63,7 +63,7 @@ def test_a_retry_policy_is_followed_for_what_may_pass(raised: RivermeetError, tr
     @dg.asset(retry_policy=dg.RetryPolicy(max_retries=2))
     def step() -> None:
         made.append("try")
-        with explained(clicks):
+        with explain_failures(clicks):
             raise raised
 
     assert not dg.materialize([step], raise_on_error=False).success

@@ -15,7 +15,7 @@ import pytest
 
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.defs.keys import changelog_key, keys_of, table_key
-from rivermeet.assets.defs.metadata import checked_assets
+from rivermeet.assets.defs.metadata import map_checks
 from rivermeet.assets.demo.feeds import feed
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.settings import Settings
@@ -157,7 +157,7 @@ def test_nothing_new_is_green_and_writes_no_epoch(delivered: Shop) -> None:
     # Nothing is fresher for it; but every check says what it said of the epoch that stands.
     assert materialised(delivered.home) == made
     run = delivered.home.instance.get_runs(limit=1)[0].run_id
-    keys = [dg.AssetCheckKey(key, id) for node in PIPELINE.nodes for id, key in checked_assets(node).items()]
+    keys = [dg.AssetCheckKey(key, id) for node in PIPELINE.nodes for id, key in map_checks(node).items()]
     latest = delivered.home.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     assert latest.keys() == set(keys)
     assert {(record.run_id, record.status.value) for record in latest.values()} == {(run, "SUCCEEDED")}

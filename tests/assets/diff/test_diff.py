@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.cli.main import main
 from rivermeet.assets.diff.compare import Difference, Example, compare
-from rivermeet.assets.diff.compute import DiffError, affected_nodes, changed_nodes, computed
+from rivermeet.assets.diff.compute import DiffError, compute_changed, find_affected, find_changed
 from rivermeet.assets.diff.options import Options
 from rivermeet.assets.sql.query import CommittedState
 from rivermeet.infra.delta.lines import open_table
@@ -53,7 +53,7 @@ def test_an_option_goes_wherever_it_fits() -> None:
     changed = Options(semantics="kafka-4", grace=7).apply(shop(), [])
     join: Any = changed.node("settled").operation
     assert (join.semantics, join.window.grace, join.window.after) == ("kafka-4", 7, 5)
-    assert [node.name for node in affected_nodes(changed, [changed.node("settled")])] == ["settled", "latest"]
+    assert [node.name for node in find_affected(changed, [changed.node("settled")])] == ["settled", "latest"]
 
 
 def test_a_home_without_rows_has_nothing_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,20 +86,20 @@ def test_a_wider_window(spark: SparkSession, tmp_path: Path) -> None:
         for node in computed_nodes:
             made.run(node)
     before, context = versions(made, pipeline), made.runner("shop")
-    assert changed_nodes(context, pipeline) == []
+    assert find_changed(context, pipeline) == []
 
     def differences(wanted: Pipeline) -> dict[str, Difference]:
         stands = CommittedState(context.tables, str(tmp_path / "quality"))
         node = wanted.node("settled")
-        with computed(context, wanted, [node]) as scratch:
+        with compute_changed(context, wanted, [node]) as scratch:
             would_be = CommittedState(scratch.tables, str(tmp_path / "quality"))
             return {
                 one.name: compare(one, stands, would_be, "1g", tmp_path / "spill")
-                for one in affected_nodes(wanted, [node])
+                for one in find_affected(wanted, [node])
             }
 
     wider = Options(window=(0, 9)).apply(pipeline, ["settled"])
-    assert [node.name for node in changed_nodes(context, wider)] == ["settled"]
+    assert [node.name for node in find_changed(context, wider)] == ["settled"]
     found = differences(wider)
     # o2 had left with an epoch that moved stream time beyond either window: what is cut otherwise is no difference.
     assert found["settled"].counts == {"come": 1, "go": 0, "change": 0}

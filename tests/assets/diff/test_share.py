@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.cli.main import main
 from rivermeet.assets.diff.compare import Difference, compare
-from rivermeet.assets.diff.compute import affected_nodes, computed
+from rivermeet.assets.diff.compute import compute_changed, find_affected
 from rivermeet.assets.diff.options import Options
 from rivermeet.assets.diff.share import Sample, sampled, samples
 from rivermeet.assets.sql.query import CommittedState
@@ -44,7 +44,7 @@ def names(nodes: list[Node]) -> list[str]:
 def test_nodes_that_partitions_can_be_computed_of() -> None:
     pipeline = Pipeline("shop")
     settled = shop(pipeline)
-    affected = affected_nodes(pipeline, [settled])
+    affected = find_affected(pipeline, [settled])
     assert names(sampled(affected)) == names(affected) == ["settled", "latest", "placed", "seen"]
 
 
@@ -63,7 +63,7 @@ def test_what_is_read_whole_is_computed_whole(what: str) -> None:
     else:
         places.left_join(latest, "back", foreign_key={"k": "v"}, select={"paid": "right.paid"})
         whole = {"settled", "latest"}
-    affected = affected_nodes(pipeline, [settled])
+    affected = find_affected(pipeline, [settled])
     assert {*names(affected)} - {*names(sampled(affected))} == whole
 
 
@@ -100,13 +100,13 @@ def test_the_differences_are_those_of_all_keys_in_these_partitions(spark: SparkS
                 made.run(node)
     wider = Options(window=(0, 8)).apply(pipeline, [settled.name])
     changed = [wider.node("settled")]
-    affected, context = affected_nodes(wider, changed), made.runner("shop")
+    affected, context = find_affected(wider, changed), made.runner("shop")
     some = samples(context, affected, Fraction(1, 2))
     assert some == dict.fromkeys(("settled", "latest", "placed", "seen"), Sample((0, 2), 4))
     stands = CommittedState(context.tables, str(tmp_path / "quality"))
 
     def differences(sample: dict[str, Sample]) -> dict[str, Difference]:
-        with computed(context, wider, changed, sample) as scratch:
+        with compute_changed(context, wider, changed, sample) as scratch:
             would_be = CommittedState(scratch.tables, str(tmp_path / "quality"))
             return {
                 one.name: compare(one, stands, would_be, "1g", tmp_path / "spill", 99, some[one.name].partitions)

@@ -24,7 +24,7 @@ from rivermeet.expectations import invariants
 from rivermeet.expectations.invariant import Invariant, Severity
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 from tests.assets.home import Home, asked, homed
 from tests.browser import browser, local, needs_chromium, page
 from tests.builders import csv_file
@@ -129,7 +129,7 @@ def test_a_violation_has_its_rows_its_query_and_its_numbers(planted: Home) -> No
         shown = _shown(check)
         assert sorted(json.loads(row["key"])["id"] for row in _sample(check)) == ids
         assert (shown["violations"], shown["checked"], shown["epoch"], shown["state"]) == (len(ids), 3, 1, "violated")
-        assert check.description == f"The sentence of {name}. {counted(len(ids), 'violation')} in 3 rows."
+        assert check.description == f"The sentence of {name}. {pluralize(len(ids), 'violation')} in 3 rows."
         assert sorted(row["key"]["id"] for row in asked(planted.project, _query(shown))) == ids
         assert '"changelog" AT (VERSION => 0)' in _query(shown), "so that it finds them after a rebuild, too"
 

@@ -22,7 +22,7 @@ from rivermeet.assets.epoch.materialise import materialise
 from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states, quality_lines
 from rivermeet.assets.refused.decisions import UndecidableError, decide, loss
-from rivermeet.assets.refused.states import HeldEpoch, decision_on, held_states
+from rivermeet.assets.refused.states import HeldEpoch, decision_on, list_states
 from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.io import append, last_note
 from rivermeet.infra.epochs.log import EpochLog
@@ -328,11 +328,11 @@ def test_what_became_of_an_epoch(tmp_path: Path) -> None:
         Decision(how="drop", epoch=6, attempt=1, invariants=("x",), digest="d", by="ines", at="9:12")
     )
     assert decision_on(log, EpochPlan(pipeline="p", node="n", incarnation=1, epoch=5)) is None
-    assert [state.summary for state in held_states(log, "n", committed=4)] == [
+    assert [state.summary for state in list_states(log, "n", committed=4)] == [
         *("resolved", "released by ines at 9:12", "dropped by ines at 9:12", "put aside: a rebuild"),
         *("held", "drop to be run", "held"),
     ]
-    assert [state.held.epoch for state in held_states(log, "n", committed=4) if state.open] == [5, 6, 7]
+    assert [state.held.epoch for state in list_states(log, "n", committed=4) if state.open] == [5, 6, 7]
 
 
 @pytest.mark.parametrize(

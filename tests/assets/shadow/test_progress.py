@@ -35,7 +35,7 @@ def read(upto: dict[int, int]) -> Progress:
 def test_records_that_were_read_for_sure(
     upto: dict[int, int], known: dict[int, int] | None, behind: int, ahead: int
 ) -> None:
-    assert ORDERS.read_by(read(upto)) == known
+    assert ORDERS.map_progress(read(upto)) == known
     assert (ORDERS.behind(read(upto)), ORDERS.ahead(read(upto))) == (behind, ahead)
 
 

@@ -66,7 +66,7 @@ def number(cause: Cause | None, name: str = "n") -> int | None:
 def test_a_joins_row_is_made_of_the_records_that_are_named(home: Home, name: str) -> None:
     walked, node, checked = walk(home), PIPELINE.node(name), 0
     for row in rows_of(home, name):
-        found = walked.explained(node, row)
+        found = walked.explain(node, row)
         # What triggers a row and is no part of it comes last.
         sides: dict[str, Cause] = {}
         for cause in found.causes:
@@ -86,7 +86,7 @@ def test_a_joins_row_is_made_of_the_records_that_are_named(home: Home, name: str
 def test_every_row_leads_to_lines_that_have_its_records(home: Home, name: str) -> None:
     walked, node = walk(home), PIPELINE.node(name)
     for row in rows_of(home, name):
-        ends = list(leaves(walked.explained(node, row)))
+        ends = list(leaves(walked.explain(node, row)))
         assert ends
         for end in ends:
             assert end.origin is not None and end.origin.file is not None and end.key is not None
@@ -102,7 +102,7 @@ def test_a_view_shows_both_of_its_tables(home: Home) -> None:
     walked, node, both = walk(home), PIPELINE.node("viewed"), 0
     cities = {row["offset"]: row["key"]["id"] for row in rows_of(home, "cities")}
     for row in rows_of(home, "viewed"):
-        right = next(cause for cause in walked.explained(node, row).causes if cause.side == "right")
+        right = next(cause for cause in walked.explain(node, row).causes if cause.side == "right")
         if right.row is None or right.row.value is None:
             continue
         (city,) = right.row.causes
@@ -117,7 +117,7 @@ def test_a_view_shows_both_of_its_tables(home: Home) -> None:
 def test_a_forwarded_row_has_its_record_as_its_trigger(home: Home, name: str) -> None:
     walked, node = walk(home), PIPELINE.node(name)
     for row in rows_of(home, name):
-        (cause,) = walked.explained(node, row).causes
+        (cause,) = walked.explain(node, row).causes
         assert cause.role == "trigger"
         if row["value"] is not None:
             assert number(cause) == row["value"]["n"]

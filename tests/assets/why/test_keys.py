@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rivermeet.assets.why.keys import KeyTextError, typed_key
+from rivermeet.assets.why.keys import KeyTextError, parse_key
 
 ONE = pa.struct([("tail", pa.string())])
 NUMBER = pa.struct([("id", pa.int64())])
@@ -34,7 +34,7 @@ HOUR = pa.struct([("hour", pa.timestamp("us", "UTC"))])
     ],
 )
 def test_a_text_is_a_key(text: str, columns: pa.StructType, key: dict[str, Any]) -> None:
-    assert typed_key(text, columns, "n") == key
+    assert parse_key(text, columns, "n") == key
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,5 @@ def test_a_text_is_a_key(text: str, columns: pa.StructType, key: dict[str, Any])
 )
 def test_what_is_no_key_is_refused(text: str, columns: pa.StructType, says: str) -> None:
     with pytest.raises(KeyTextError) as refused:
-        typed_key(text, columns, "n")
+        parse_key(text, columns, "n")
     assert says in str(refused.value)

@@ -15,7 +15,7 @@ from benchmarks.nexmark.answers import SQL
 from benchmarks.nexmark.events import Pace, events
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.peers import duckdb_recompute
-from rivermeet.assets.bench.run import measured
+from rivermeet.assets.bench.run import measure
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.settings import Settings
 
@@ -50,7 +50,7 @@ def test_the_rows_are_duckdbs(settings: Settings, spark: SparkSession, tmp_path:
     workload = QUERIES[query]()
     records = events([*workload.sides], 1_500, pace=SLOW)
     pq.write_table(records, tmp_path / "epoch_000.parquet")
-    line = measured(workload, tmp_path, settings, epochs)
+    line = measure(workload, tmp_path, settings, epochs)
     assert (len(line["epochs"]), line["rows_in"]) == (epochs, 1_500)
     assert (line["final_rows"], line["checksum"]) == duckdb_recompute.answer(query, tmp_path)
     columns, must = asked(SQL[query], records)

@@ -119,7 +119,7 @@ def test_an_engine_that_is_stopped_may_write_its_recording(
             files = EngineFiles(tmp_path)
             files.write(EngineState(own.pid, own.created, its.pid, its.created, 1, time.time(), ""))
             assert process.end(files)
-            assert its.found() is None and own.found() is None
+            assert its.find() is None and own.find() is None
     assert recorded.exists() == (flag == "-XX:AOTMode=record")
 
 

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from rivermeet.assets.cli.main import main as cli
 from rivermeet.infra.engine import warm as engine
 from rivermeet.infra.engine.files import EngineFiles
-from rivermeet.infra.redaction import redacted
+from rivermeet.infra.redaction import redact
 from rivermeet.infra.settings import PROJECT, Settings, SettingsError
 from rivermeet.infra.sources.files.discovery import discover
 from rivermeet.pipelines import Files
@@ -189,7 +189,7 @@ def test_the_page_is_for_this_machine_only(settings: Settings, tmp_path: Path) -
     ],
 )
 def test_a_credential_is_blotted_out(given: str, shown: str) -> None:
-    assert redacted(given) == shown
+    assert redact(given) == shown
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_credential_is_blotted_out(given: str, shown: str) -> None:
     ],
 )
 def test_what_is_no_credential_stays(location: str) -> None:
-    assert redacted(location) == location
+    assert redact(location) == location
     assert Settings.from_env({"RIVERMEET_DATA": location}).data == location
 
 

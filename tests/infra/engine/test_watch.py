@@ -109,11 +109,11 @@ def is_stopped(process: psutil.Process) -> bool:
 @pytest.mark.parametrize("clock", [-86_400.0, 3_600.0])
 def test_a_clock_that_is_set_loses_no_process(clock: float, monkeypatch: pytest.MonkeyPatch) -> None:
     known, of_before = Apart.of(os.getpid()), Apart(os.getpid(), psutil.Process().create_time())
-    assert known.found() is not None and of_before.found() is not None
+    assert known.find() is not None and of_before.find() is not None
     boot = psutil._pslinux.boot_time()  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setattr("psutil._pslinux.boot_time", lambda: boot + clock)
-    assert known.found() is not None
-    assert Apart(known.pid, known.created - 60).found() is None
+    assert known.find() is not None
+    assert Apart(known.pid, known.created - 60).find() is None
     handled("engine", "the clock is set while it runs", "it stays the engine of its home")
 
 

@@ -108,7 +108,7 @@ def test_killed_before_the_commit_it_is_skipped_once(world: World, monkeypatch: 
             raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(crash, "reached", killed)
+        patched.setattr(crash, "crash_at", killed)
         world.run(node)
     assert (result := world.run(node)) is not None and result.sides == {"dead_letter": 1}
     assert rates(world, node) == [("a", 2)]

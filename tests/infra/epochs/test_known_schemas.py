@@ -39,7 +39,7 @@ def pinned(spark: SparkSession, tmp_path: Path) -> PinnedInputs:
     step = world.step(KEPT)
     plan = step.plan(None, None, 1)
     assert plan is not None
-    return step.pinned(spark, plan)
+    return step.pin(spark, plan)
 
 
 FRAMES: dict[str, Callable[[PinnedInputs, SharedFrames], DataFrame]] = {

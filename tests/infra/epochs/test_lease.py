@@ -64,7 +64,7 @@ def test_a_lease_that_was_given_back_is_taken_without_waiting(s3: str) -> None:
     for token in (1, 2, 3):
         one = lease(s3, f"home {token}", clock)
         one.take(never)
-        assert one.check() == token
+        assert one.confirm() == token
         one.give_back()
     assert clock.slept == []
 
@@ -81,13 +81,13 @@ def test_a_silent_holder_is_replaced_after_a_term(s3: str) -> None:
     first.take()
     taken: list[int] = []
     second.take(taken.append)
-    assert (taken, second.check()) == ([2], 2)
+    assert (taken, second.confirm()) == ([2], 2)
     assert TERM <= clock.now < TERM + 2
     with pytest.raises(LeaseLostError, match=r"another run has taken over.*RIVERMEET_LEASE_SECONDS"):
-        first.check()
+        first.confirm()
     first.renew()
     first.give_back()
-    assert second.check() == 2, "the first one gives back only what it has"
+    assert second.confirm() == 2, "the first one gives back only what it has"
 
 
 def test_a_holder_that_renews_is_waited_for(s3: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,10 +120,10 @@ def test_a_holder_counts_its_term_itself(s3: str) -> None:
     one = lease(s3, "one", clock := Clock())
     one.take()
     clock.now += TERM - 1
-    assert one.check() == 1
+    assert one.confirm() == 1
     clock.now += 1
     with pytest.raises(LeaseLostError):
-        one.check()
+        one.confirm()
 
 
 def test_a_dead_run_of_the_same_home_is_not_waited_for(s3: str) -> None:
@@ -146,7 +146,7 @@ def test_our_own_put_that_comes_back_as_a_conflict_is_ours(s3: str, monkeypatch:
     one = lease(s3, "one")
     one.take(never)
     one.renew()
-    assert one.check() == 1
+    assert one.confirm() == 1
 
 
 def test_of_many_that_want_it_one_has_it_at_a_time(s3: str) -> None:
@@ -233,7 +233,7 @@ def work(url: str, folder: str, path: str) -> None:
         print("computing", flush=True)
         time.sleep(1)
         try:
-            committed(path, 2, lock.check(), table)
+            committed(path, 2, lock.confirm(), table)
             print("committed", flush=True)
         except Exception as error:
             print(type(error).__name__, flush=True)
@@ -274,14 +274,14 @@ def test_a_lock_renews_its_lease_while_it_is_held(s3: str, tmp_path: Path) -> No
         time.sleep(5)
         assert waiting.is_alive(), "twice its term"
     waiting.join(10)
-    assert other.check() == 2
+    assert other.confirm() == 2
 
 
 def test_a_lock_that_ended_leaves_nothing_but_the_lease(s3: str, tmp_path: Path) -> None:
     lock = node_lock(s3, tmp_path, f"{s3}/t")
     with pytest.raises(ValueError, match="as it was raised"), lock.hold():
         raise ValueError("as it was raised")
-    assert lock.check() is None
+    assert lock.confirm() is None
     names = [found["path"] for found in obstore.list(from_url(s3)).collect()]
     assert names == [NAME]
 

@@ -11,7 +11,7 @@ import pytest
 
 from rivermeet.infra.postgres.catalog import Alterations, catalog, log_problems
 from rivermeet.infra.postgres.wal_range import KnownTable, WalRange
-from rivermeet.infra.sources.postgres.slot import truncating
+from rivermeet.infra.sources.postgres.slot import find_truncating
 from rivermeet.pipelines import Postgres
 from tests.servers.postgres import PostgresServer
 
@@ -54,7 +54,7 @@ class Read:
         reads = Postgres("postgres.s.t", READS, "id")
         now = catalog(self.connection, reads, "pub", self.range.relation)
         after = Alterations(
-            self.connection, reads, "pub", self.known, now, lambda: truncating(self.connection, self.range)
+            self.connection, reads, "pub", self.known, now, lambda: find_truncating(self.connection, self.range)
         )
         return [str(problem) for problem in (*log_problems(reads, now), *after.problems())]
 

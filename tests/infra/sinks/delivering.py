@@ -38,7 +38,7 @@ def main(root: str, address: str, stock: str, out: str, point: str = "") -> None
             sys.stdin.readline()
 
     if point:
-        crash.reached = wait
+        crash.crash_at = wait
     try:
         deliver(
             node.to_topic(out, partitions=2), changelog, Connection({"bootstrap.servers": address}), no_session, MOST

@@ -141,7 +141,7 @@ def test_killed_at_each_point(town: Town, monkeypatch: pytest.MonkeyPatch, point
             raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(crash, "reached", killed)
+        patched.setattr(crash, "crash_at", killed)
         # A process that is killed aborts nothing.
         patched.setattr(producing, "suppress", _never)
         with pytest.raises((Killed, KeyError)):
@@ -174,7 +174,7 @@ def test_an_older_process_is_fenced(town: Town, monkeypatch: pytest.MonkeyPatch)
             monkeypatch.undo()
             assert shop.deliver().rows == 3
 
-    monkeypatch.setattr(crash, "reached", other)
+    monkeypatch.setattr(crash, "crash_at", other)
     with pytest.raises(SinkFencedError, match="another process has begun to write it for 'stock'"):
         shop.deliver()
     assert shop.topic() == SENT

@@ -92,7 +92,7 @@ def test_a_broker_that_restarts_while_it_is_written(town: Town, monkeypatch: pyt
                 own.kill()
                 own.start()
 
-        monkeypatch.setattr(crash, "reached", restarted)
+        monkeypatch.setattr(crash, "crash_at", restarted)
         try:
             shop.deliver(most=2)
         except DeliveryFailedError as refusal:
@@ -112,7 +112,7 @@ def test_a_broker_that_is_down(town: Town, monkeypatch: pytest.MonkeyPatch) -> N
             raise ConnectionResetError
 
     with monkeypatch.context() as patched:
-        patched.setattr(crash, "reached", failed)
+        patched.setattr(crash, "crash_at", failed)
         with pytest.raises(ConnectionResetError):
             shop.deliver()
     assert shop.topic() == [], "it is aborted, and readers wait for nothing"

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from rivermeet.assets.cli.sources import retried, retry_dead_letters
+from rivermeet.assets.cli.sources import retry_dead_letters, retry_letters
 from rivermeet.infra import crash
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import expr, limits
@@ -232,11 +232,11 @@ def test_the_command_says_what_became_of_them(spark: SparkSession, settings: Set
     source.runner.log.write("s", 1, 2, "plan", planned.model_dump_json())
     corrected = source.declared(null="x")
     # The plan of new files that a killed run has left is run first, as it stands.
-    assert retried(project, corrected.node) == "s: 3 dead letters retried, 1 record, 2 still dead"
+    assert retry_letters(project, corrected.node) == "s: 3 dead letters retried, 1 record, 2 still dead"
     assert values(source) == [(1, "a", 1), (2, "d", 4), (3, "b", None)]
     text = {"id": "STRING", "n": "STRING", "at": "BIGINT"}
     source.declared(schema=text, value={"n": expr("try_cast(n AS INT)", "INT")}, where="at < 30").retry()
-    assert retried(project, corrected.node) == "s: no dead letters to retry"
+    assert retry_letters(project, corrected.node) == "s: no dead letters to retry"
 
 
 @pytest.mark.parametrize(

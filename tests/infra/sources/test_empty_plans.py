@@ -17,9 +17,9 @@ from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.infra.sources.files.discovery import FileState
 from rivermeet.infra.sources.files.reading import read
 from rivermeet.infra.sources.kafka import landing as topics
-from rivermeet.infra.sources.kafka.rows import landed_rows as records_of
+from rivermeet.infra.sources.kafka.rows import decode_landed as records_of
 from rivermeet.infra.sources.postgres import landing as tables
-from rivermeet.infra.sources.postgres.rows import landed_rows
+from rivermeet.infra.sources.postgres.rows import decode_landed
 from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.pipelines import JSON, Avro, Debezium, DeltaTable, Files, Kafka, Pipeline, Postgres, Protobuf, Source
 from rivermeet.pipelines.reads.kafka import Format
@@ -45,7 +45,7 @@ def _source(reads: Reads) -> Source:
 def _of_postgres(spark: SparkSession, root: Path, width: int) -> DataFrame:
     reads = Postgres("shop.public.t", {"id": "INT", **columns(width, KINDS)}, "id")
     landing = tables.Landing(root, len(reads.columns))
-    return to_records(landed_rows(landing.read(spark), reads), _source(reads))
+    return to_records(decode_landed(landing.read(spark), reads), _source(reads))
 
 
 def _of_topic(format: str) -> Callable[[SparkSession, Path, int], DataFrame]:

@@ -27,7 +27,7 @@ from typing import Any
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.joins.reference.records import Record, interleave, positioned
+from rivermeet.joins.reference.records import Record, interleave, number_records
 from rivermeet.pipelines import Join, Node, Pipeline
 from rivermeet.pipelines.operations import OneInput
 from tests.joins.epochs.batch import FILES
@@ -258,7 +258,7 @@ def check_reference(world: World, made: Made, what: str) -> None:
             for side, part in plan.inputs.items()
         ]
         epoch = made.order(sides[0], [] if itself else sides[-1] if len(sides) > 1 else [])
-        for x in positioned(epoch, len(taken)):
+        for x in number_records(epoch, len(taken)):
             taken.append(x)
             for row in joins[x.partition if alone else 0].process(x):
                 place = x.partition if alone or row.key is None else partition_of_key.get(row.key, -1)

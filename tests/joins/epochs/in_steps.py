@@ -35,7 +35,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from rivermeet.assets.replay.cases import Case
-from rivermeet.assets.replay.declared import declared
+from rivermeet.assets.replay.declared import declare
 from rivermeet.assets.replay.frames import Place, in_listed_order, numbers_of, records
 from rivermeet.assets.replay.run import Rows, Way, widest
 from rivermeet.infra.delta.offsets import lookup_sql
@@ -143,7 +143,7 @@ class _Run:
     def __post_init__(self) -> None:
         own = [self.cases[step.case] for step in self.numbered]
         self.numbers: Numbers = numbers_of(self.spark, own)
-        operation = declared(widest(self.cases), len(self.numbered)).operation
+        operation = declare(widest(self.cases), len(self.numbered)).operation
         assert operation is not None
         self.operation: Operation = operation
         self.before = self._sides(lambda step: range(step.start))

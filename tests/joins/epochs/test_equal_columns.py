@@ -11,7 +11,7 @@ import pytest
 
 from rivermeet.infra.epochs.inputs import PinnedInputs
 from rivermeet.joins import equal_columns
-from rivermeet.joins.equal_columns import needed_rows
+from rivermeet.joins.equal_columns import find_needed
 from rivermeet.pipelines import Files, Pipeline
 from tests.joins.epochs.any_cut import plans
 from tests.world import Record, World
@@ -101,7 +101,7 @@ def test_the_same_rows_with_and_without(
     run(narrow, seed, epochs)
     assert sum(needed is not None for needed in asked) >= 4 * epochs, "tables were narrowed"
     asked.clear()
-    monkeypatch.setattr(equal_columns, "needed_rows", lambda operation: {})
+    monkeypatch.setattr(equal_columns, "find_needed", lambda operation: {})
     run(wide, seed, epochs)
     assert asked and not any(asked)
     for node in JOINED.values():
@@ -118,9 +118,9 @@ def test_rows_of_a_table_that_are_needed(spark: SparkSession, fold_session: Spar
     world.publish(ORDERS, [((3,), None, 10, 0), ((4,), (9, 2), 11, 0)])
     world.publish(PEOPLE, [((8,), (0, 5), 12, 0)])
     world.run(node)
-    pinned = world.step(node).pinned(spark, plans(world, node)[-1])
+    pinned = world.step(node).pin(spark, plans(world, node)[-1])
     assert node.operation is not None
-    needed = pinned.needed("left", needed_rows(node.operation)["left"])
+    needed = pinned.where_needed("left", find_needed(node.operation)["left"])
     assert needed == "((`key`.`o` BETWEEN 3L AND 4L)) OR ((`value`.`ref` BETWEEN 8L AND 8L))"
     rows = pinned.table("left", "before", needed).select("key.o").collect()
     assert sorted(row.o for row in rows) == [2, 3, 4, 50]
@@ -128,8 +128,8 @@ def test_rows_of_a_table_that_are_needed(spark: SparkSession, fold_session: Spar
 
 def test_a_side_that_is_needed_as_a_whole() -> None:
     assert BY_AN_EXPRESSION.operation is not None and JOINED["orders"].operation is not None
-    assert needed_rows(BY_AN_EXPRESSION.operation)["left"][1] == {}, "no way is known in which a row is needed"
-    assert "right" not in needed_rows(JOINED["orders"].operation), "old rows' foreign keys are not known"
+    assert find_needed(BY_AN_EXPRESSION.operation)["left"][1] == {}, "no way is known in which a row is needed"
+    assert "right" not in find_needed(JOINED["orders"].operation), "old rows' foreign keys are not known"
 
 
 def test_an_epoch_of_one_side_alone(spark: SparkSession, fold_session: SparkSession, tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_an_epoch_of_one_side_alone(spark: SparkSession, fold_session: SparkSess
     world.publish(ORDERS, [((2,), (8, 1), 3, 0)])
     world.run(node)
     assert node.operation is not None
-    pinned = world.step(node).pinned(spark, plans(world, node)[-1])
-    needed = pinned.needed("left", needed_rows(node.operation)["left"])
+    pinned = world.step(node).pin(spark, plans(world, node)[-1])
+    needed = pinned.where_needed("left", find_needed(node.operation)["left"])
     assert needed == "((`key`.`o` BETWEEN 2L AND 2L)) OR ((false))"
 
 
@@ -155,5 +155,5 @@ def test_columns_of_text_are_no_ranges(spark: SparkSession, fold_session: SparkS
     node = JOINED["orders"]
     world.run(node)
     assert node.operation is not None
-    pinned = world.step(node).pinned(spark, plans(world, node)[-1])
-    assert pinned.needed("left", needed_rows(node.operation)["left"]) is None
+    pinned = world.step(node).pin(spark, plans(world, node)[-1])
+    assert pinned.where_needed("left", find_needed(node.operation)["left"]) is None

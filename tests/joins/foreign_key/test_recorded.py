@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rivermeet.assets.replay.cases import Case, checked
+from rivermeet.assets.replay.cases import Case, parse_case
 from rivermeet.assets.replay.declared import BEFORE_THE_BAR
 from rivermeet.assets.replay.frames import records as frame_of
 from rivermeet.assets.replay.run import Way, at_once, replay
@@ -109,7 +109,7 @@ def test_the_folded_rows_are_the_batch_join_of_the_folded_tables(spark: SparkSes
     folded: dict[tuple[int, Any], Any] = {}
     for at, answer in enumerate(replay(spark, given, "3.1", at_once)):
         folded |= {(at, row["key"]): row["value"] for row in answer["output"]}
-    checked_cases = [c for c in (checked(one, "3.1") for one in given) if isinstance(c, Case)]
+    checked_cases = [c for c in (parse_case(one, "3.1") for one in given) if isinstance(c, Case)]
     left, right = (table(spark, checked_cases, side) for side in ("left", "right"))
     pointing = left.selectExpr("c", "k AS pk", f"{BEFORE_THE_BAR} AS k", "v AS l")
     joined = pointing.join(right.withColumnRenamed("v", "r"), ["c", "k"], how)

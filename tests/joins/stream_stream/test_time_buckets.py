@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from rivermeet.joins.stream_stream.time_buckets import REACHES, lies_in, touched_buckets, width
+from rivermeet.joins.stream_stream.time_buckets import REACHES, lies_in, list_buckets, width
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def test_every_pair_meets_once(spark: SparkSession, before: int, after: int) -> 
     bucket = width(F.col("before") + F.col("after"))
     left = times.select(
         F.col("id").alias("l"),
-        F.explode(touched_buckets(F.col("id") - before, F.col("id") + after, bucket)).alias("bucket"),
+        F.explode(list_buckets(F.col("id") - before, F.col("id") + after, bucket)).alias("bucket"),
     )
     right = times.select(F.col("id").alias("r"), lies_in(F.col("id"), bucket).alias("bucket"))
     met = left.join(right, "bucket").groupBy("l", "r").count()

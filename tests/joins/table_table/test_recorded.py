@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rivermeet.assets.replay.cases import Case, checked
+from rivermeet.assets.replay.cases import Case, parse_case
 from rivermeet.assets.replay.declared import KEY
 from rivermeet.assets.replay.frames import records as frame_of
 from rivermeet.assets.replay.run import Way, at_once, replay
@@ -139,7 +139,7 @@ def test_the_folded_rows_are_the_batch_join_of_the_folded_tables(spark: SparkSes
     folded: dict[tuple[int, Any], Any] = {}
     for at, answer in enumerate(replay(spark, given, "3.1", at_once)):
         folded |= {(at, row["key"]): row["value"] for row in answer["output"]}
-    cases = [one for one in (checked(one, "3.1") for one in given) if isinstance(one, Case)]
+    cases = [one for one in (parse_case(one, "3.1") for one in given) if isinstance(one, Case)]
     joined = tables(spark, cases, "left").join(tables(spark, cases, "right"), list(KEY), _SPARK[how])
     rows = joined.selectExpr("c", "k", "concat(coalesce(left, 'null'), '-', coalesce(right, 'null'))").collect()
     assert {key: value for key, value in folded.items() if value is not None} == {(c, k): v for c, k, v in rows}

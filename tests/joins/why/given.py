@@ -8,7 +8,7 @@ from typing import Any
 
 from rivermeet.joins.reference.records import Record, Row
 from rivermeet.joins.why.evidence import Found, Key, Made, Order, ResultRow
-from rivermeet.joins.why.families import made_of, missing
+from rivermeet.joins.why.families import explain_absence, find_origins
 from rivermeet.pipelines import Files, Node, Operation, Pipeline
 from tests.reference.histories import foreign_key_of
 
@@ -53,10 +53,10 @@ class Given:
         wanted = tuple(key.values())
         return [self.found(r) for r in self.history if r.side == side and _columns(r.key) == wanted]
 
-    def evaluated(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
+    def evaluate(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
         return [dict.fromkeys(asked, self.points(one)) for one in records]
 
-    def reached(self, side: str, partition: int, before: Order) -> int | None:
+    def stream_time(self, side: str, partition: int, before: Order) -> int | None:
         # A table's changelog has no record without a key.
         keyless = not self.operation.inputs[side].is_table
         own = (r for r in self.history if (r.side, r.partition) == (side, partition) and (keyless or r.key is not None))
@@ -95,7 +95,7 @@ class Given:
             left,
             right,
         )
-        return made_of(self.operation, asked, self)
+        return find_origins(self.operation, asked, self)
 
     def at(self, position: int) -> Record:
         return next(r for r in self.history if r.position == position)
@@ -103,7 +103,7 @@ class Given:
     def missing(self, *key: Any) -> set[str]:
         """Codes of the reasons why a key has no row."""
         asked = dict(zip(self.node.key, key, strict=True))
-        return {reason.code for reason in missing(self.operation, asked, self)}
+        return {reason.code for reason in explain_absence(self.operation, asked, self)}
 
 
 def _selected(value: Any) -> Mapping[str, Any] | None:

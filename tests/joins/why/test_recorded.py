@@ -16,7 +16,7 @@ import pytest
 
 from rivermeet.assets.replay.by_reference import record_of
 from rivermeet.assets.replay.cases import Case
-from rivermeet.assets.replay.declared import declared
+from rivermeet.assets.replay.declared import declare
 from rivermeet.joins.reference.families import reference_module
 from rivermeet.joins.reference.records import RULES, Join, Record, Row, Value
 from rivermeet.joins.why.evidence import Found, Made
@@ -51,7 +51,7 @@ class Ran:
 class OfCase(Given):
     """Records of a case, whose expressions have been evaluated."""
 
-    def evaluated(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
+    def evaluate(self, side: str, asked: Mapping[str, Any], records: Sequence[Found]) -> list[dict[str, Any]]:
         found = {(record.side, record.offset): record.found for record in self.history}
         return [dict(found[side, one.offset]) for one in records]
 
@@ -71,7 +71,7 @@ def ran(node: Node, join: Join, history: Sequence[Record], every: int = 1) -> Ra
 def of_case(given: Mapping[str, Any]) -> Ran:
     """A case, with a select of columns, so that a row's value is compared with its records."""
     case = Case.model_validate({name: x for name, x in given.items() if name not in ("output", "error")})
-    node, offsets = declared(case, 1), Counter[str]()
+    node, offsets = declare(case, 1), Counter[str]()
     operation = replace(node.operation, select=SELECT)  # type: ignore[type-var]
     node = replace(node, origin=operation)  # type: ignore[call-arg]
     reference, history = reference_module(operation), []

@@ -103,7 +103,7 @@ def land(folder: Path, own: pa.Schema, ranks: Ranks, delimiter: str | None, shap
             try:
                 for block, (member, stream) in enumerate(members(path, path)):
                     lines = read_lines(stream, delimiter, spend)
-                    yield from _placed(
+                    yield from _place(
                         landing.schema, shape(lines), (place.rank, path, place.modified_ms), member, block
                     )
             except _BeyondError:
@@ -121,7 +121,7 @@ def land(folder: Path, own: pa.Schema, ranks: Ranks, delimiter: str | None, shap
     return LandedFiles(landing, problems, left, passed_over, rows)
 
 
-def _placed(
+def _place(
     schema: pa.Schema, shaped: Iterator[Sequence[pa.Array]], file: tuple[Any, ...], member: str | None, block: int
 ) -> Iterator[pa.Table]:
     row = 0

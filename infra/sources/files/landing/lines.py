@@ -41,7 +41,7 @@ Lines = Iterator[tuple[pa.Array, pa.Array]]
 """Numbers of lines, and their texts."""
 
 
-def unclosed_pattern(delimiter: str) -> str:
+def build_unclosed_pattern(delimiter: str) -> str:
     """Return the pattern, for Java and Python, of a CSV line whose last field opens a quote that does not close.
 
     Counting quotes would not suffice: in ``7,5" pipe`` the quote is text (test: stray quotes).
@@ -95,7 +95,7 @@ def read_lines(stream: IO[bytes], delimiter: str | None, spend: Callable[[int], 
     Without a ``delimiter`` of CSV quotes have no meaning. ``spend`` is called with the bytes of each unpacked block; an
     exception ends the reading.
     """
-    opens = re.compile(unclosed_pattern(delimiter)) if delimiter else None
+    opens = re.compile(build_unclosed_pattern(delimiter)) if delimiter else None
     number, blocks = 1, _blocks(stream, spend)
     # There may be two, if a tool added one to a file that had one: Spark's reader removes both.
     first = next(blocks, b"").removeprefix(_MARK).removeprefix(_MARK)
@@ -158,14 +158,14 @@ def _mark_filled(texts: pa.Array) -> pa.Array | None:
 def _record_by_record(blocks: Iterable[bytes], number: int, opens: re.Pattern[str]) -> Lines:
     """Lines of CSV from the block on in which a field first spans lines."""
 
-    def ended() -> Iterator[tuple[int, str, str]]:
+    def split_ends() -> Iterator[tuple[int, str, str]]:
         lines = chain.from_iterable(io.StringIO(block.decode(errors="replace"), newline="") for block in blocks)
         for at, line in enumerate(lines, number):
             text = line.rstrip("\r\n")
             yield at, text, line[len(text) :]
 
     def records() -> Iterator[tuple[int, str]]:
-        numbered = ended()
+        numbered = split_ends()
         ahead: deque[tuple[int, str, str]] = deque()
         while True:
             at, text, end = ahead.popleft() if ahead else next(numbered, (0, "", ""))

@@ -54,7 +54,7 @@ def in_epochs(given: Sequence[Given], *cuts: int) -> list[int]:
     for start, end in zip((0, *cuts), (*cuts, len(given)), strict=True):
         seen = Repeats.of(kept, "t")
         found += [start + number for number in read(given[start:end], seen)]
-        kept = seen.kept("t")
+        kept = seen.to_json("t")
     return found
 
 
@@ -201,8 +201,8 @@ def test_what_is_read_wherever_an_epoch_ends(name: str) -> None:
 def test_what_is_counted() -> None:
     seen = Repeats()
     read([("a", made(D, None, 2, 2)), ("a", None), ("a", made(D, None, 2, 2, at=9)), ("", Envelope("", "m"))], seen)
-    assert seen.counted == {"repeats": 1, "delete_marks": 1, "messages": 1}
-    assert Repeats.of(seen.kept("t"), "another").partitions == {}
+    assert seen.counts == {"repeats": 1, "delete_marks": 1, "messages": 1}
+    assert Repeats.of(seen.to_json("t"), "another").partitions == {}
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_changes_of_another_log_are_refused(before: Envelope, after: Envelope) -
     """They lie before what was read, and were made after it; accepted, they are read, and repeats of them are none."""
     kept = Repeats()
     read([("a", before)], kept)
-    state = kept.kept("t")
+    state = kept.to_json("t")
     with pytest.raises(AnotherLogError, match=r"at \[\d+, .*\], below \["):
         read([("a", after)], Repeats.of(state, "t"))
     again = after._replace(change=after.change and after.change._replace(written=9 * SECOND))

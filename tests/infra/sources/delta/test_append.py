@@ -29,7 +29,7 @@ def ranged(result: object) -> VersionRange:
 def test_versions_in_three_epochs_are_those_in_one(shed: Shed) -> None:
     cut, whole = orders(), orders("whole")
     shed.put(("a", 1), ("b", 2))
-    assert ranged(shed.run(cut)).described == f"versions 0 to 0 of Delta table '{shed.path()}'"
+    assert ranged(shed.run(cut)).description == f"versions 0 to 0 of Delta table '{shed.path()}'"
     shed.put(("c", 3))
     shed.put(("a", 4), ("d", 5))
     assert (ranged(shed.run(cut)).start, shed.run(cut)) == (1, None), "nothing is new then"

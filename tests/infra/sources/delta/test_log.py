@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from rivermeet.infra.sources.delta.log import commits, missing, versions
+from rivermeet.infra.sources.delta.log import commits, find_missing, versions
 
 
 def entry(folder: Path, version: int, *actions: dict[str, Any]) -> None:
@@ -70,4 +70,4 @@ def test_versions_that_are_there(tmp_path: Path) -> None:
 
 def test_files_that_are_not(tmp_path: Path) -> None:
     (tmp_path / "a b.parquet").touch()
-    assert missing(str(tmp_path), ["a b.parquet", "gone.parquet", "/elsewhere/x.parquet"]) == ["gone.parquet"]
+    assert find_missing(str(tmp_path), ["a b.parquet", "gone.parquet", "/elsewhere/x.parquet"]) == ["gone.parquet"]

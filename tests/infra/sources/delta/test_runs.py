@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.cli.sources import accepted
+from rivermeet.assets.cli.sources import run_accepting_loss
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.rebuild import RebuildRefusedError, rebuild
-from rivermeet.assets.defs.source_checks import judged
+from rivermeet.assets.defs.source_checks import judge_source
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.idle import idle_run
 from rivermeet.assets.reports.quality_report import write_report
@@ -32,7 +32,7 @@ def shop() -> Pipeline:
 def changed(home: Home, node: Node) -> Unread | None:
     step = home.project.source_step(node)
     assert isinstance(step, DeltaStep)
-    return step.changed()
+    return step.find_changed()
 
 
 def metadata(home: Home) -> dict[str, Any]:
@@ -47,9 +47,9 @@ def test_a_pipeline_over_a_table(shed: Shed, settings: Settings) -> None:
         assert f"stock: source 'shop.stock': there is no Delta table at {path}" in status_table(
             home.project, home.pipeline
         )
-        assert judged(home.project, node).passed is False
+        assert judge_source(home.project, node).passed is False
         shed.put(("a", 1), ("b", 1000))
-        assert judged(home.project, node).description == "Nothing was read of the table yet."
+        assert judge_source(home.project, node).description == "Nothing was read of the table yet."
         shed.put(("c", 3))
         assert f"  write    versions 0 to 1 of Delta table '{path}'" in list(explain(home.project, home.pipeline))
         assert home.run()
@@ -64,7 +64,7 @@ def test_a_pipeline_over_a_table(shed: Shed, settings: Settings) -> None:
         shed.put(("e", 5))
         since = next(line["timestamp"] for line in shed.table().history() if line["version"] == 3)
         assert changed(home, node) == Unread(2, "versions", since), "compaction has changed no row"
-        assert judged(home.project, node).passed
+        assert judge_source(home.project, node).passed
         status = status_table(home.project, home.pipeline)
         assert f"stock: table {path}: read up to version 1, newest version 4" in status
         assert status.splitlines()[3].split()[:6] == ["stock", "table", "1", "2", "3", "1"], "lag 3, one dead letter"
@@ -72,14 +72,14 @@ def test_a_pipeline_over_a_table(shed: Shed, settings: Settings) -> None:
 
         shed.table().delete("id = 'a'")
         assert not home.run()
-        stale = judged(home.project, node)
+        stale = judge_source(home.project, node)
         assert not stale.passed and "version 5 removed rows" in str(stale.description)
         said = "\n".join(home.said)
         assert "version 5 removed rows" in said and "`rivermeet accept-loss shop stock`" in said
-        assert accepted(home.project, node) == (
+        assert run_accepting_loss(home.project, node) == (
             f"stock: 2 records read of versions 2 to 5 of Delta table '{path}'; skipped: versions 5"
         )
-        assert accepted(home.project, node) == "stock: nothing is lost, and nothing is new"
+        assert run_accepting_loss(home.project, node) == "stock: nothing is lost, and nothing is new"
         assert rebuild(home.project, home.pipeline, ["stock"]), "what the table has now can be read"
         (Path(path) / "_delta_log").rename(Path(path) / "gone")
         shed.put(("new", 1))

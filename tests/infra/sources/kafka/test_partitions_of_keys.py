@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from rivermeet.assets.cli.sources import accepted
+from rivermeet.assets.cli.sources import run_accepting_loss
 from rivermeet.assets.defs.rebuild import rebuild
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.layout import NodeTables
@@ -140,7 +140,7 @@ def test_a_topic_recreated_with_more_partitions(town: Town, settings: Settings, 
         town.make("stock", 2)
         town.send("stock", (1, "b", {"n": 30}, 20))
         with pytest.raises(Exception, match="one partition of the topic") as found:
-            accepted(home.project, home.pipeline.node("stock"))
+            run_accepting_loss(home.project, home.pipeline.node("stock"))
         assert CURE in str(found.value)
         assert values(home, "stock") == [1, 3]
     handled(

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.infra.sources.kafka.decoding import decoders_of
 from rivermeet.infra.sources.kafka.landing import Landing, Payloads, landing_of
-from rivermeet.infra.sources.kafka.rows import landed_rows
+from rivermeet.infra.sources.kafka.rows import decode_landed
 from rivermeet.pipelines import JSON, Avro, Kafka, Number, Protobuf, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.formats.test_formats import BOTH, LOCAL, ORDER, REGISTRY, WIDE, avro, framed, message
@@ -99,5 +99,5 @@ def landed(spark: SparkSession, folder: Path, topic: Kafka, payloads: tuple[Any,
     landing = Landing.create(folder / "landing", 1)
     given = Payloads(*[[cell] for cell in payloads])
     assert landing.write([landing_of(topic, decoders_of(topic, REGISTRY))(0, [0], [0], given)]) == 1
-    (row,) = landed_rows(landing.read(spark), topic).collect()
+    (row,) = decode_landed(landing.read(spark), topic).collect()
     return row.asDict(recursive=True)

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.cli.sources import accepted, retried
+from rivermeet.assets.cli.sources import retry_letters, run_accepting_loss
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.rebuild import RebuildRefusedError, rebuild
 from rivermeet.assets.epoch.explain import explain
@@ -85,7 +85,7 @@ def test_a_pipeline_over_a_topic(
         assert any(
             "WARNING topic" in line and "has got partitions 2; keys may lie elsewhere" in line for line in home.said
         )
-        assert retried(home.project, node) == "stock: 1 dead letter retried, 0 records, 1 still dead"
+        assert retry_letters(home.project, node) == "stock: 1 dead letter retried, 0 records, 1 still dead"
 
         town.send("stock", (0, "d", {"n": 4}, 30), (0, "e", {"n": 5}, 31))
         town.remove_before("stock", {0: 4})
@@ -95,7 +95,7 @@ def test_a_pipeline_over_a_topic(
         assert town.broker.address not in said and "s3cret" not in said
         with pytest.raises(RebuildRefusedError, match=f"what it read of topic '{topic}' is gone"):
             rebuild(home.project, home.pipeline, ["stock"])
-        assert accepted(home.project, node) == (
+        assert run_accepting_loss(home.project, node) == (
             "stock: 1 record read from offsets 0: 4, 1: 1, 2: 0; lost: partition 0, offsets 3 to 3"
         )
         everything = repr(
@@ -121,4 +121,4 @@ def test_only_topics_lose_records(settings: Settings, tmp_path: Path) -> None:
     made = Pipeline("shop")
     node = made.stream("files", Files("*.csv", "csv", {"id": "INT", "n": "INT"}), key=["id"], timestamp="n")
     with pytest.raises(click.ClickException, match=r"'shop.files' reads no Delta table and no"):
-        accepted(project_in(tmp_path, settings), node)
+        run_accepting_loss(project_in(tmp_path, settings), node)

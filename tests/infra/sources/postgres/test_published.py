@@ -236,13 +236,13 @@ def test_security_that_comes_while_a_table_is_read(base: Base, user: str, monkey
         "CREATE PUBLICATION rivermeet_shop FOR TABLE t",
     )
     (node,) = nodes(base, "t")
-    copied = PostgresStep._copied
+    copied = PostgresStep._copy
 
     def hidden_first(step: PostgresStep, *given: Any) -> Any:
         base.do("ALTER TABLE t ENABLE ROW LEVEL SECURITY")
         return copied(step, *given)
 
-    monkeypatch.setattr(PostgresStep, "_copied", hidden_first)
+    monkeypatch.setattr(PostgresStep, "_copy", hidden_first)
     with pytest.raises(EpochRefusedError, match="row level security"):
         base.run(node, slot=step_of(base, node, user).slot)
     assert not base.slots(), "no log is held for what nobody reads"

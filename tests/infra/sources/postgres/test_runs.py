@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.cli.sources import check, checked, resnapshot, retried
+from rivermeet.assets.cli.sources import check, checked, resnapshot, retry_letters
 from rivermeet.assets.defs.keys import changelog_key
-from rivermeet.assets.defs.source_checks import judged
+from rivermeet.assets.defs.source_checks import judge_source
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.idle import idle_run
 from rivermeet.assets.reports.quality_report import write_report
@@ -39,7 +39,7 @@ def shop(base: Base) -> Pipeline:
 def changed(home: Home, node: Node) -> Unread | None:
     step = home.project.source_step(node)
     assert isinstance(step, PostgresStep)
-    return step.changed()
+    return step.find_changed()
 
 
 def metadata(home: Home, node: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_a_pipeline_over_a_database(
         unread = changed(home, people)
         assert unread is not None and unread.unit == "bytes" and unread.amount > 0
         assert unread.since is not None and now - 60_000 < unread.since < now
-        assert judged(home.project, people).passed
+        assert judge_source(home.project, people).passed
         status = status_table(home.project, home.pipeline)
         assert f"orders: table '{base.name}.public.orders', read up to 0/" in status and " s behind; slot " in status
         assert home.run()
@@ -91,12 +91,12 @@ def test_a_pipeline_over_a_database(
         path, _ = write_report(home.project, [home.pipeline])
         page = Path(path).read_text()
         assert f"<caption>Table {base.name}.public.orders, as its newest epoch has read it" in page
-        assert retried(home.project, home.pipeline.node("people")) == "people: no dead letters to retry"
+        assert retry_letters(home.project, home.pipeline.node("people")) == "people: no dead letters to retry"
 
         assert changed(home, people) == Unread(0, "bytes", None)
 
         base.drop_slots()
-        stale = judged(home.project, people)
+        stale = judge_source(home.project, people)
         assert not stale.passed and "`rivermeet resnapshot shop people`" in str(stale.description)
         base.do("INSERT INTO people VALUES (2, 'Cy')", "UPDATE orders SET who = 2 WHERE id = 12")
         assert not home.run()
@@ -125,5 +125,5 @@ def test_dead_letters_and_files(base: Base, settings: Settings, tmp_path: Path) 
     with homed(made, tmp_path / "home", settings, postgres=base.server.dsn) as home:
         assert home.run()
         with pytest.raises(NotRepeatableError, match="resnapshot shop orders"):
-            retried(home.project, made.node("orders"))
+            retry_letters(home.project, made.node("orders"))
         assert [one.line.split(":")[0] for one in checked(home.project, made)] == ["orders"]

@@ -53,7 +53,7 @@ class One:
         return snapshot.lsn
 
     def confirmed(self) -> int:
-        found = slot_state(self.client, self.slot.standing().slot)
+        found = slot_state(self.client, self.slot.find_existing().slot)
         assert found is not None
         return found.confirmed
 
@@ -126,14 +126,14 @@ def test_a_slot_that_was_being_made_is_dropped(one: One) -> None:
     one.slot._write(line)
     one.client.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
     with pytest.raises(SlotLostError, match="pipeline 'shop' has no slot in database"):
-        one.slot.standing()
+        one.slot.find_existing()
     made, _ = one.slot.snapshot(one.client)
     assert made.slot != name and slot_state(one.client, name) is None
 
 
 def test_two_that_find_it_lost_share_the_next(one: One) -> None:
     one.start()
-    lost = one.slot.standing().slot
+    lost = one.slot.find_existing().slot
     one.client.execute("SELECT pg_drop_replication_slot(%s)", [lost])
     both_found_it_lost = Barrier(2)
 
@@ -145,7 +145,7 @@ def test_two_that_find_it_lost_share_the_next(one: One) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         first, second = (task.result() for task in [pool.submit(begin), pool.submit(begin)])
-    assert first == second == one.slot.standing() and first.slot != lost
+    assert first == second == one.slot.find_existing() and first.slot != lost
 
 
 def test_a_transaction_that_begins_before_the_cut_and_ends_after_it(one: One) -> None:
@@ -163,6 +163,6 @@ def test_a_transaction_that_begins_before_the_cut_and_ends_after_it(one: One) ->
         "SELECT ('x' || encode(substring(data FROM 2 FOR 8), 'hex'))::bit(64)::bigint "
         "FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, NULL, 'proto_version', '1', "
         "'publication_names', 'rivermeet_shop') WHERE get_byte(data, 0) = 66",
-        [one.slot.standing().slot, lsn_text(second)],
+        [one.slot.find_existing().slot, lsn_text(second)],
     ).fetchall()
     assert [cut <= lsn < second for (lsn,) in begins] == [True]

@@ -82,7 +82,7 @@ class Known(Registry):
         super().__init__("", Path())
         self._known.update({(path, form): schema for path, schema in given.items() for form in ("", "serialized")})
 
-    def _kept(self, path: str, file_name: str, form: str) -> dict[str, Any] | None:
+    def _read_cached(self, path: str, file_name: str, form: str) -> dict[str, Any] | None:
         return None
 
 

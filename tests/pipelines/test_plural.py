@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rivermeet.pipelines.counted import counted
+from rivermeet.pipelines.plural import pluralize
 
 PROJECT = Path(__file__).parents[2]
 FOLDERS = ("assets", "expectations", "infra", "joins", "pipelines", "records")
@@ -28,7 +28,7 @@ PLURAL = re.compile(
     ],
 )
 def test_a_noun_follows_its_number(number: int, noun: str, says: str) -> None:
-    assert counted(number, noun) == says
+    assert pluralize(number, noun) == says
 
 
 def plurals(source: str) -> list[int]:
@@ -45,11 +45,11 @@ def plurals(source: str) -> list[int]:
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_text_has_a_plural_behind_a_number(folder: str) -> None:
     found = [f"{file}:{line}" for file in (PROJECT / folder).rglob("*.py") for line in plurals(file.read_text("utf-8"))]
-    assert not found, "count with pipelines.counted.counted"
+    assert not found, "count with pipelines.plural.pluralize"
 
 
 def test_such_a_text_would_be_found() -> None:
-    assert plurals('f"{n:,} rows of it"') == [1] and plurals("f\"{counted(n, 'row')} of it\"") == []
+    assert plurals('f"{n:,} rows of it"') == [1] and plurals("f\"{pluralize(n, 'row')} of it\"") == []
 
 
 def test_no_page_has_one_either() -> None:
