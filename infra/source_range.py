@@ -2,7 +2,7 @@
 
     {"topic": {"topic": "orders", "id": "x", "ranges": {"0": [5, 9]}}}    in a plan: its kind, and what it is made of
 
-    described    4 offsets of topic 'orders'
+    description  4 offsets of topic 'orders'
     records      4
     place        topic 'orders', partition 0, offset 7
 

@@ -96,11 +96,12 @@ def test_command_exists(words: list[str]) -> None:
 
 
 def test_options_exist() -> None:
-    """Options may also be named by themselves, beside their command."""
+    """Options may also be named by themselves, beside their command; those of Dagster's programs are not ours."""
+    ours = [text for text in code() if not text.startswith(("create-dagster ", "dg "))]
     groups = [main, *(command for command in main.commands.values() if isinstance(command, click.Group))]
     commands = [*groups, *(command for group in groups for command in group.commands.values())]
     known = {name for command in commands for parameter in command.params for name in parameter.opts}
-    assert {word for text in code() for word in re.findall(r"(?<!\S)--[a-z][a-z-]*", text)} <= known
+    assert {word for text in ours for word in re.findall(r"(?<!\S)--[a-z][a-z-]*", text)} <= known
 
 
 def test_settings_are_all_named() -> None:

@@ -134,7 +134,7 @@ from rivermeet.infra.epochs.plan import EpochPlan
 plan = EpochPlan.model_validate({
     "pipeline": "news", "node": "texts", "incarnation": 1, "epoch": 1, "reads": {"feed": {"first": 1, "last": 3}}
 })
-print(plan.reads.described)
+print(plan.reads.description)
 
 from rivermeet.infra.source_kinds import kind_of
 from rivermeet.pipelines import Pipeline

@@ -22,8 +22,8 @@ from rivermeet.assets.project import Project
 
 if TYPE_CHECKING:
     from rivermeet.infra.sources.standing import Finding
-    from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines.plural import pluralize
 
 
 @click.command()
@@ -35,7 +35,7 @@ def check(pipeline: str) -> None:
     Of those that can be read: how far they were, and how much log the slot holds back.
     """
     project = project_here()
-    found = list(checked(project, project.pipeline(pipeline)))
+    found = list(inspect_sources(project, project.pipeline(pipeline)))
     for one in found:
         echo(one.line)
     if not found:
@@ -82,7 +82,7 @@ def script(found: Iterable[Finding]) -> Iterator[str]:
         yield "-- then restart the server"
 
 
-def checked(project: Project, pipeline: Pipeline) -> Iterator[Finding]:
+def inspect_sources(project: Project, pipeline: Pipeline) -> Iterator[Finding]:
     """What there is to say about each source: all that its run would be refused for, or how far it was read."""
     for node in pipeline.stored:
         if node.source is not None:

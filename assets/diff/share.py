@@ -38,7 +38,7 @@ class Sample:
         return f"keys of {len(self.partitions)} of {pluralize(self.of, 'partition')}"
 
 
-def sampled(affected: Sequence[Node]) -> list[Node]:
+def find_sampled(affected: Sequence[Node]) -> list[Node]:
     """Those of the affected nodes, inputs first, that can be computed of some partitions alone."""
     found: dict[str, Node] = {}
     for node in reversed(affected):
@@ -59,7 +59,7 @@ def sampled(affected: Sequence[Node]) -> list[Node]:
 def samples(context: EpochContext, affected: Sequence[Node], share: Fraction) -> Mapping[str, Sample]:
     """Names of nodes that are computed of some partitions alone, with these."""
     found: dict[str, Sample] = {}
-    for node in sampled(affected):
+    for node in find_sampled(affected):
         assert node.operation is not None
         known = {0}
         for side in node.operation.by_partition:

@@ -137,7 +137,7 @@ def ends_within(command: Sequence[str]) -> int:
     return RECORDING_SECONDS if _RECORD in command else JVM_ENDS_SECONDS
 
 
-def described(command: Sequence[str], wanted: bool) -> str:
+def describe_cache(command: Sequence[str], wanted: bool) -> str:
     """What `rivermeet engine status` says of the cache of a JVM that was started so.
 
     Parameters

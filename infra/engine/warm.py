@@ -11,7 +11,7 @@ import psutil
 from filelock import FileLock
 
 from rivermeet.infra.engine import conf as spark_conf
-from rivermeet.infra.engine.aot_cache import described
+from rivermeet.infra.engine.aot_cache import describe_cache
 from rivermeet.infra.engine.files import EngineFiles, EngineState
 from rivermeet.infra.engine.heap import Heap
 from rivermeet.infra.engine.jars import jars
@@ -143,7 +143,7 @@ def status(settings: Settings) -> EngineStatus:
     from rivermeet.infra.engine.watch import LOOK_SECONDS, answers
 
     answered = answers(state, files.token(), LOOK_SECONDS)
-    cache = described(state.command(), settings.engine_aot_cache == "on")
+    cache = describe_cache(state.command(), settings.engine_aot_cache == "on")
     return EngineStatus(state, not unused, idle, resident // 2**20, files.jobs(), files.heap(), answered, cache)
 
 

@@ -70,7 +70,7 @@ class EpochContext:
         """Locations of the node's tables."""
         return NodeTables(self.tables, node.pipeline.name, node.name)
 
-    def committed(self, node: Node) -> CommitNote | None:
+    def read_note(self, node: Node) -> CommitNote | None:
         """The note of the node's newest commit."""
         found = last_note(self.paths(node).changelog)
         return found and found[1]

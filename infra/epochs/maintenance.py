@@ -114,7 +114,7 @@ def _table(context: EpochContext, node: Node, name: str, care: TableCare, sql: S
     if care.lacks(properties):
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ({listed})")
-    found = context.committed(node)
+    found = context.read_note(node)
     # The next epoch reads only the operator state of the last one.
     kept = {"memory": 1, "late": keep.late, "dead_letter": keep.dead_letter}.get(name)
     if found is not None and kept is not None and care.has_before(first := found.epoch - kept + 1):
@@ -156,7 +156,7 @@ def _find_pinned(
 ) -> Iterator[int]:
     """The versions that the reader's logged plans and its next plan pin."""
     # The position is read first: a plan that is made later pins nothing older.
-    found = context.committed(reader)
+    found = context.read_note(reader)
     for plan in context.log.open_plans(reader.name, found.epoch if found else 0).values():
         part = plan.inputs.get(side)
         pin = part and (part.table_version if folded else part.version)
@@ -183,7 +183,7 @@ def _past(context: EpochContext, pipeline: Pipeline, keep: Retention) -> str:
     """SQL for measurements past their retention."""
     if keep.measured is None:
         return ""
-    found = {node.name: context.committed(node) for node in pipeline.stored}
+    found = {node.name: context.read_note(node) for node in pipeline.stored}
     slots = [f"node = '{name}' AND epoch <= {note.epoch - keep.measured}" for name, note in found.items() if note]
     return f"kind = 'measured' AND ({' OR '.join(slots) or 'false'})"
 

@@ -160,8 +160,8 @@ def decode(landed: DataFrame, topic: Kafka, key: Mapping[str, str], value: Mappi
     """
     source = Source(
         topic,
-        key=_named(topic.key_columns, key),
-        value=_named(topic.value_columns, value),
+        key=_map_columns(topic.key_columns, key),
+        value=_map_columns(topic.value_columns, value),
         timestamp="kafka_timestamp",
         tombstone="kafka_tombstone",
         not_before=None,
@@ -170,7 +170,7 @@ def decode(landed: DataFrame, topic: Kafka, key: Mapping[str, str], value: Mappi
     return found.select("key", "value", "timestamp", "partition", F.col("line").alias("offset"), "reason")
 
 
-def _named(columns: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, Expr]:
+def _map_columns(columns: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, Expr]:
     if len(wanted) == 1 == len(columns):
         ((name, kind),) = wanted.items()
         return {name: Expr(quote(next(iter(columns))), kind)}

@@ -117,7 +117,7 @@ class Commit:
         else:
             frame = written.rows if rows else written.rows.where("false")
             append(frame, paths.changelog, app_id, plan.epoch, note=note, replace=plan.replaces)
-        found = context.committed(self.step.node)
+        found = context.read_note(self.step.node)
         if found is None or found.epoch < plan.epoch:
             raise ExternalModificationError(
                 f"changelog of '{paths.pipeline}.{paths.node}': Delta skipped epoch {plan.epoch}, which it takes for "

@@ -121,7 +121,7 @@ def refold(context: EpochContext, node: Node) -> bool:
     """Replace a node's table by the fold of its whole changelog; return whether the node has one."""
     paths, lock = context.paths(node), context.lock(node)
     with lock.hold():
-        committed = context.committed(node)
+        committed = context.read_note(node)
         if committed is None or not node.is_table:
             return False
         refuse_modified_node(paths, False)

@@ -264,7 +264,7 @@ def fill_message(message: Message, row: Mapping[str, Any]) -> Message:
         elif isinstance(value, datetime) and value.tzinfo is not None:
             getattr(message, column).FromDatetime(value.astimezone(UTC))
         else:
-            setattr(message, column, _stored(value))
+            setattr(message, column, _store(value))
     return message
 
 
@@ -280,10 +280,10 @@ def _extend(message: Message, column: str, values: list[Any]) -> None:
         elif isinstance(value, datetime) and value.tzinfo is not None:
             target.add().FromDatetime(value.astimezone(UTC))
         else:
-            target.append(_stored(value))
+            target.append(_store(value))
 
 
-def _stored(value: Any) -> Any:
+def _store(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     return str(value) if isinstance(value, Decimal) else value

@@ -215,7 +215,7 @@ def _reader(format: Debezium, registry: Registry) -> Callable[[bytes], tuple[Any
 
         def of_avro(payload: bytes) -> tuple[Any, KindsIn]:
             found, schema = read(payload)
-            return found, lambda field: _named(_avro_kinds(schema, field))
+            return found, lambda field: _find_kind(_avro_kinds(schema, field))
 
         return of_avro
     return _json
@@ -230,11 +230,11 @@ def _json(payload: bytes) -> tuple[Any, KindsIn]:
         raise UndecodableError("is not one JSON object") from None
     if isinstance(found, dict) and set(found) == {"schema", "payload"}:
         schema = found["schema"]
-        return found["payload"], lambda field: _named(None if schema is None else _json_kinds(schema, field))
-    return found, lambda field: _named(None)
+        return found["payload"], lambda field: _find_kind(None if schema is None else _json_kinds(schema, field))
+    return found, lambda field: _find_kind(None)
 
 
-def _named(kinds: Mapping[str, Kind] | None) -> KindOf:
+def _find_kind(kinds: Mapping[str, Kind] | None) -> KindOf:
     return lambda column: None if kinds is None else kinds.get(column, Kind())
 
 

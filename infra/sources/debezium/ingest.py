@@ -27,7 +27,7 @@ from rivermeet.infra.kafka.refusals import TopicRefusedError
 from rivermeet.infra.sources.debezium.envelope import envelope_decode, key_decode
 from rivermeet.infra.sources.debezium.kept_values import ABSENT, with_kept_values
 from rivermeet.infra.sources.debezium.repeats import AnotherLogError, Repeats
-from rivermeet.infra.sources.kafka.decoding import Decoder, guarded
+from rivermeet.infra.sources.kafka.decoding import Decoder, guard
 from rivermeet.infra.sources.kafka.ingest import TopicStep
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.source_frames import SourceFrames
@@ -71,9 +71,9 @@ class EnvelopeStep(TopicStep):
         """Those of envelopes and their keys, and those of other formats."""
         found = dict(super().decoders())
         if isinstance(self.topic.key, Debezium):
-            found["key"] = guarded(key_decode(self.topic.key, self.registry), "key")
+            found["key"] = guard(key_decode(self.topic.key, self.registry), "key")
         if isinstance(self.topic.value, Debezium):
-            found["value"] = guarded(envelope_decode(self.topic.value, self.registry), "value")
+            found["value"] = guard(envelope_decode(self.topic.value, self.registry), "value")
         return found
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
@@ -84,7 +84,7 @@ class EnvelopeStep(TopicStep):
         kept = self.log.lines(self.node.name, "position", plan.previous_epoch - 1).get(plan.previous_epoch)
         seen = Repeats.of(kept, planned.id, planned.anew)
         try:
-            landed = self.land(spark, plan, seen.passed)
+            landed = self.land(spark, plan, seen.find_passed)
         except AnotherLogError as error:
             raise AnotherDatabaseError(
                 f"source '{self.name}': topic '{planned.topic}' has a change {error}, and it was made after that: its "

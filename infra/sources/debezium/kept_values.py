@@ -39,7 +39,7 @@ def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | Non
 
     ``earlier`` are the changelog's records before the epoch, with ``key``, ``value``, ``epoch`` and ``offset``.
     """
-    kept = _kept_columns(source)
+    kept = _find_kept(source)
     absent, good = F.col(ABSENT), F.isnull("reason") & ~F.col("excluded")
     # If the value is null for another reason than a tombstone, the row is already dead.
     gone = good & F.isnull("value")
@@ -77,7 +77,7 @@ def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | Non
     return whole.drop("new_", "gone_", "known_", "life_", "found_")
 
 
-def _kept_columns(source: Source) -> Mapping[str, str]:
+def _find_kept(source: Source) -> Mapping[str, str]:
     """Value column to the plain column of the payload."""
     assert isinstance(source.topic.value, Debezium)
     own = {quote(column): column for column in source.topic.value.schema}

@@ -115,7 +115,7 @@ class Repeats:
     messages: int = 0
     absent: bool = False
 
-    def passed(self, given: Payloads, decoded: Sequence[Any]) -> list[bool]:
+    def find_passed(self, given: Payloads, decoded: Sequence[Any]) -> list[bool]:
         """Which records to skip; a value that is no envelope is not skipped, but a dead letter."""
         found = [one if isinstance(one, Envelope) else None for one in decoded]
         return [
@@ -233,14 +233,14 @@ def _digest(key: bytes | None, change: Change) -> str:
 def _partition(kept: Any) -> _Partition:
     if isinstance(kept, dict):
         op, key = kept["last"]
-        return _Partition({log: _seen(*parts) for log, parts in kept["logs"].items()}, op, _bytes(key))
+        return _Partition({log: _parse_seen(*parts) for log, parts in kept["logs"].items()}, op, _bytes(key))
     # State of an older version: server, position and keys at its highest position, and the last op and key.
     place, keys, op, key, _ = kept
-    seen = _seen([*place[1:], 0], dict.fromkeys(keys, 1), {}, None, None) if place else _Seen()
+    seen = _parse_seen([*place[1:], 0], dict.fromkeys(keys, 1), {}, None, None) if place else _Seen()
     return _Partition({"": seen}, op, _bytes(key))
 
 
-def _seen(
+def _parse_seen(
     position: list[int] | None,
     there: Mapping[str, int],
     left: Mapping[str, int],

@@ -44,12 +44,12 @@ Decoder = Callable[[bytes | None], Any]
 def decoder(format: Format | None, place: str, registry: Registry) -> Decoder | None:
     """Create the decoder of a key's or a value's payloads; reasons name that ``place``. None: Spark reads them."""
     if isinstance(format, Avro):
-        return guarded(avro_decode(format, registry), place)
+        return guard(avro_decode(format, registry), place)
     if isinstance(format, Protobuf):
-        return guarded(protobuf_decode(format, registry), place)
+        return guard(protobuf_decode(format, registry), place)
     if isinstance(format, OtherFormat):
-        return guarded(other_decode(format, registry), place)
-    return guarded(_number(format.type.upper()), place) if isinstance(format, Number) else None
+        return guard(other_decode(format, registry), place)
+    return guard(_number(format.type.upper()), place) if isinstance(format, Number) else None
 
 
 def decoders_of(topic: Kafka, registry: Registry) -> Mapping[str, Decoder | None]:
@@ -57,10 +57,10 @@ def decoders_of(topic: Kafka, registry: Registry) -> Mapping[str, Decoder | None
     return {p: decoder(format, p, registry) for p, format in (("key", topic.key), ("value", topic.value))}
 
 
-def guarded(decode: Callable[[bytes], Any], place: str) -> Decoder:
+def guard(decode: Callable[[bytes], Any], place: str) -> Decoder:
     """The decoder that gives a null, and the problem of a payload, instead of raising it."""
 
-    def decoded(payload: bytes | None) -> Any:
+    def decode_payload(payload: bytes | None) -> Any:
         if payload is None:
             return Decoded()
         try:
@@ -69,7 +69,7 @@ def guarded(decode: Callable[[bytes], Any], place: str) -> Decoder:
             return Decoded(problem=f"the {place} {error}")
         return Decoded(found) if isinstance(found, str) else found
 
-    return decoded
+    return decode_payload
 
 
 def _number(kind: str) -> Decode:

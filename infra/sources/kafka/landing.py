@@ -181,14 +181,14 @@ def letters_again(path: str, epochs: Sequence[int], landed: Lands) -> Iterator[p
     before = 0
     for batch in in_order.to_batches(1000):
         # A letter of files that the source read before cannot be retried: it has no bytes of a record.
-        found = [kept for letter in batch.to_pylist() if (kept := _kept_payloads(letter["text"], letter["header"]))]
+        found = [kept for letter in batch.to_pylist() if (kept := _read_kept(letter["text"], letter["header"]))]
         if found:
             rows = range(before, before + len(found))
             yield landed(AGAIN, [0] * len(found), rows, Payloads(*zip(*found, strict=True)))
             before += len(found)
 
 
-def _kept_payloads(text: str | None, header: str | None) -> tuple[Any, ...] | None:
+def _read_kept(text: str | None, header: str | None) -> tuple[Any, ...] | None:
     try:
         kept, origin = json.loads(text or ""), json.loads(header or "")
         headers = [{"key": h["key"], "value": _unpack(h.get("value"))} for h in kept.get("headers") or ()] or None

@@ -14,7 +14,7 @@ from rivermeet.assets.cli.main import main
 from rivermeet.assets.diff.compare import Difference, compare
 from rivermeet.assets.diff.compute import compute_changed, find_affected
 from rivermeet.assets.diff.options import Options
-from rivermeet.assets.diff.share import Sample, sampled, samples
+from rivermeet.assets.diff.share import Sample, find_sampled, samples
 from rivermeet.assets.sql.query import CommittedState
 from rivermeet.infra.engine.session import new_session
 from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, count, expr
@@ -45,7 +45,7 @@ def test_nodes_that_partitions_can_be_computed_of() -> None:
     pipeline = Pipeline("shop")
     settled = shop(pipeline)
     affected = find_affected(pipeline, [settled])
-    assert names(sampled(affected)) == names(affected) == ["settled", "latest", "placed", "seen"]
+    assert names(find_sampled(affected)) == names(affected) == ["settled", "latest", "placed", "seen"]
 
 
 @pytest.mark.parametrize("what", ["the keys of a group", "the right table of a foreign-key join", "a wait for all"])
@@ -64,7 +64,7 @@ def test_what_is_read_whole_is_computed_whole(what: str) -> None:
         places.left_join(latest, "back", foreign_key={"k": "v"}, select={"paid": "right.paid"})
         whole = {"settled", "latest"}
     affected = find_affected(pipeline, [settled])
-    assert {*names(affected)} - {*names(sampled(affected))} == whole
+    assert {*names(affected)} - {*names(find_sampled(affected))} == whole
 
 
 @pytest.mark.parametrize(

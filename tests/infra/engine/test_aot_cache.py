@@ -19,7 +19,7 @@ from rivermeet.infra.engine.aot_cache import (
     MAKING_SECONDS,
     RECORDING_SECONDS,
     AotCache,
-    described,
+    describe_cache,
     ends_within,
 )
 from rivermeet.infra.engine.files import EngineFiles, EngineState
@@ -80,15 +80,15 @@ def test_what_an_engine_is_given(
     assert options.startswith("-XX:+IgnoreUnrecognizedVMOptions") and wanted in options
     assert set(cache.folder.iterdir()) == {getattr(cache, name) for name in left}
     command = ["java", *shlex.split(options)]
-    assert says in described(command, True)
+    assert says in describe_cache(command, True)
     records = wanted == "-XX:AOTMode=record"
     assert ends_within(command) == (RECORDING_SECONDS if records else JVM_ENDS_SECONDS)
 
 
 def test_why_an_engine_has_no_cache(cache: AotCache) -> None:
-    assert described(["java", f"-XX:AOTCache={cache.file}"], True).startswith("refused by this JVM")
-    assert described(["java"], True) == "none: Java older than 25"
-    assert described(["java"], False) == "none: engine_aot_cache is off"
+    assert describe_cache(["java", f"-XX:AOTCache={cache.file}"], True).startswith("refused by this JVM")
+    assert describe_cache(["java"], True) == "none: Java older than 25"
+    assert describe_cache(["java"], False) == "none: engine_aot_cache is off"
 
 
 SLOW_TO_END = """

@@ -37,7 +37,7 @@ ENGINE_MEMORY = "600m"
 CLIENT = """
 import sys, time
 from rivermeet.infra.engine import session, watch
-from rivermeet.infra.engine.session import lost_engine, new_session
+from rivermeet.infra.engine.session import explain_loss, new_session
 from rivermeet.infra.settings import Settings
 watch.LOOK_SECONDS, watch.SAY_AFTER, watch.GIVE_UP_AFTER = 0.5, 1.0, float(sys.argv[2])
 spark = session.session(Settings.from_env())
@@ -53,7 +53,7 @@ try:
 except KeyboardInterrupt:
     pass
 except Exception as error:
-    print(lost_engine(error), flush=True)
+    print(explain_loss(error), flush=True)
 """
 
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from rivermeet.assets.cli.sources import checked, script
+from rivermeet.assets.cli.sources import inspect_sources, script
 from rivermeet.infra.postgres import publication as publications
 from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.refusals import PostgresRefusedError
@@ -286,7 +286,7 @@ def test_what_inherits_is_no_part_and_check_says_so(base: Base, settings: Settin
     base.run(node)
     base.same(node, "SELECT id, n FROM ONLY t")
     with homed(node.pipeline, tmp_path / "home", settings, postgres=base.server.dsn) as home:
-        (found,) = checked(home.project, home.pipeline)
+        (found,) = inspect_sources(home.project, home.pipeline)
         assert found.is_good and found.line.endswith("rows of what inherits from it are no part of it: public.heir")
 
 
@@ -309,7 +309,7 @@ def test_one_script_mends_it_all(base: Base, settings: Settings, tmp_path: Path)
     dsn = base.server.dsn.replace("user=postgres", "user='{}'".format(reader.replace("'", "\\'")))
     assert dsn != base.server.dsn
     with homed(made, tmp_path / "home", settings, postgres=dsn) as home:
-        found = list(checked(home.project, home.pipeline))
+        found = list(inspect_sources(home.project, home.pipeline))
         assert not any(one.is_good for one in found)
         lines = "\n".join(script(found))
         connect, *statements = [line for line in lines.splitlines() if line and not line.startswith("--")]
@@ -328,7 +328,7 @@ def test_one_script_mends_it_all(base: Base, settings: Settings, tmp_path: Path)
         )
         psql = [str(binaries() / "psql"), f"{base.server.dsn} dbname=postgres", "-v", "ON_ERROR_STOP=1", "-q"]
         subprocess.run(psql, input=lines, text=True, check=True)
-        found = list(checked(home.project, home.pipeline))
+        found = list(inspect_sources(home.project, home.pipeline))
         assert all(one.is_good for one in found), found
         assert not list(script(found)) and not base.slots()
         assert home.run(), home.said

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.cli.sources import check, checked, resnapshot, retry_letters
+from rivermeet.assets.cli.sources import check, inspect_sources, resnapshot, retry_letters
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.source_checks import judge_source
 from rivermeet.assets.epoch.explain import explain
@@ -63,7 +63,7 @@ def test_a_pipeline_over_a_database(
     base.do("INSERT INTO people VALUES (1, 'Ann'), (2, 'Bob')", "INSERT INTO orders VALUES (10, 1), (11, 2), (12, 3)")
     dsn = f"{base.server.dsn} password=s3cret"
     with homed(shop(base), tmp_path / "home", settings, postgres=dsn) as home:
-        said = "\n".join(one.line for one in checked(home.project, home.pipeline))
+        said = "\n".join(one.line for one in inspect_sources(home.project, home.pipeline))
         assert f"orders: table '{base.name}.public.orders' can be read; not read yet" in said
         assert f"  write    a snapshot of table '{base.name}.public.orders'" in list(
             explain(home.project, home.pipeline)
@@ -126,4 +126,4 @@ def test_dead_letters_and_files(base: Base, settings: Settings, tmp_path: Path) 
         assert home.run()
         with pytest.raises(NotRepeatableError, match="resnapshot shop orders"):
             retry_letters(home.project, made.node("orders"))
-        assert [one.line.split(":")[0] for one in checked(home.project, made)] == ["orders"]
+        assert [one.line.split(":")[0] for one in inspect_sources(home.project, made)] == ["orders"]
