@@ -42,7 +42,7 @@ def test_a_line_per_table_that_changed(project: Project) -> None:
     changed, total = first.output.splitlines()
     assert changed.startswith("epoch log ") and "optimized: files 80 -> 84; bytes " in changed
     assert total == "1 of 1 table changed"
-    assert second.output == "0 of 1 tables changed\n"
+    assert second.output == "0 of 1 table changed\n"
 
 
 def test_a_wrong_name_is_one_line_with_the_choices(project: Project) -> None:
