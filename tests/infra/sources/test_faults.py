@@ -138,7 +138,9 @@ def test_it_is_made_anew(source: Faulty, kind: str) -> None:
     refused(source, source.missing)
     source.return_()
     refused(source, source.remade)
-    assert kind == "database" or source.place.step(source.table).lost() is not None, "a rebuild would not find all"
+    assert kind == "database" or source.place.step(source.table).describe_loss() is not None, (
+        "a rebuild would not find all"
+    )
     cured(source)
     goes_on(source, "xy" if kind == "database" else "abxy")
     note(kind, "recreated")

@@ -17,6 +17,7 @@ from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import JSON, Avro, JoinWindow, Kafka, Node, Pipeline, Text, TimeWindows, count
+from rivermeet.pipelines.plural import pluralize
 from tests.assets.home import Home, homed
 from tests.infra.sources.kafka.formats.schemas import served
 from tests.infra.sources.kafka.town import Town
@@ -88,7 +89,9 @@ def test_one_key_in_two_partitions(town: Town, settings: Settings, tmp_path: Pat
         for name, (_, pairs) in ONE_KEY.items():
             said = refused(home, name)
             assert "A table's key has its records in one partition of the topic" in said
-            assert f"({len(pairs)} violations" in said and CURE in said and "`rivermeet rebuild shop`" in said
+            assert (
+                f"({pluralize(len(pairs), 'violation')}" in said and CURE in said and "`rivermeet rebuild shop`" in said
+            )
             assert committed(home, home.pipeline.node(name)) == 0
         home.pipeline = tables(town, 2)
         assert rebuild(home.project, home.pipeline, []), home.said
