@@ -9,6 +9,7 @@ What a client leaves behind is given up:
 |---|---|
 | has died | closes its sessions, with their queries, checkpoints, views and artifacts |
 | has died, and was the last one | drops what was cached by plan, too, which is no session's |
+| has closed a session that brought jars | forgets these jars, whose files are gone |
 | was the last one, and the heap is full still | ends, so that the next client starts a fresh one |
 """
 
@@ -19,7 +20,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from subprocess import Popen, TimeoutExpired
@@ -102,13 +103,35 @@ class _Inside:
 
     def close(self, wanted: Collection[str]) -> None:
         """Close sessions with all that is theirs."""
-        active = self.sessions.listActiveSessions()
-        for session in [active.apply(n) for n in range(active.size())]:
-            if session.sessionId() in wanted:
-                key = self.jvm.org.apache.spark.sql.connect.service.SessionKey(session.userId(), session.sessionId())
+        for id, key in self._keys():
+            if id in wanted:
                 self.sessions.closeSession(key, False)
         # Spark frees a checkpoint once a collection finds that nobody refers to it.
         self.jvm.java.lang.System.gc()
+
+    def forget_jars(self) -> None:
+        """Forget jars that came from sessions that are gone: their files are removed.
+
+        Spark lists them for the jobs of every session: after a run that was refused before it read its topic by Spark's
+        source, every job failed (``test_others_go_on_after_a_session_that_read_nothing``).
+        """
+        jars = self.spark.addedJars().apply("default")
+        names = jars.keysIterator()
+        listed = [names.next() for _ in range(jars.size())]
+        brought = {jar: jar.split("/artifacts/")[1].split("/")[0] for jar in listed if "/artifacts/" in jar}
+        if not brought:
+            return
+        open_sessions = [self.sessions.getIsolatedSessionIfPresent(key) for _, key in self._keys()]
+        there = {found.get().session().sessionUUID() for found in open_sessions if found.isDefined()}
+        for jar in [jar for jar, session in brought.items() if session not in there]:
+            jars.remove(jar)
+
+    def _keys(self) -> Iterator[tuple[str, Any]]:
+        """Id and key of each open session."""
+        active = self.sessions.listActiveSessions()
+        for session in [active.apply(n) for n in range(active.size())]:
+            id = session.sessionId()
+            yield id, self.jvm.org.apache.spark.sql.connect.service.SessionKey(session.userId(), id)
 
     def drop_cache(self) -> None:
         """Drop what is cached by plan. It is no session's, and where one uses it is computed again."""
@@ -149,6 +172,7 @@ def _look_after(inside: _Inside, files: EngineFiles) -> None:
         with suppress(Exception):  # it is just ending, which Py4J reports in several ways; or the disk is full
             if (counted := inside.jobs()) != known:
                 files.count_jobs(known := counted)
+            inside.forget_jars()
             if dead := files.take_dead_clients():
                 inside.close(dead)
                 left = True

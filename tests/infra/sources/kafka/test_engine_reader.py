@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import struct
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rivermeet.infra.engine.server import IDLE_LOOK_SECONDS
+from rivermeet.infra.engine.session import close, new_session
 from rivermeet.infra.kafka.formats.registry import NONE
 from rivermeet.infra.kafka.refusals import RecordsGoneError
 from rivermeet.infra.settings import Settings, SettingsError
@@ -62,6 +65,21 @@ def test_the_same_lands(town: Town, tmp_path: Path) -> None:
     assert engine == driver
     assert [row["block"] for row in engine if row["partition"] == 1] == [900, 900, 4000]
     assert [row["value_schema"] for row in engine if row["value_schema"] is not None] == [7]
+
+
+def test_others_go_on_after_a_session_that_read_nothing(town: Town, tmp_path: Path) -> None:
+    town.make("lines")
+    topic = Kafka(town.named("lines"), key=Text(), value=Text())
+    settings = Settings.from_env({"RIVERMEET_KAFKA": town.broker.address})
+    refused = new_session(town.world.spark)
+    slice_rows(settings, refused, planned(town, "lines"), topic, 20.0)
+    close(refused)
+    time.sleep(4 * IDLE_LOOK_SECONDS)  # by then the engine has forgotten its jars
+    other = new_session(town.world.spark)
+    for version in range(2):
+        other.range(5).write.format("delta").mode("append").save(str(tmp_path / "others"))
+        assert other.read.format("delta").load(str(tmp_path / "others")).count() == 5 * (version + 1)
+    close(other)
 
 
 @pytest.mark.prove
