@@ -63,7 +63,7 @@ def diff(
     stands is written. The exit status is 1 where a row would come, go or change.
     """
     from rivermeet.assets.diff.compare import compare
-    from rivermeet.assets.diff.compute import compute_changed, find_affected, find_changed
+    from rivermeet.assets.diff.compute import compute_changed, find_changed
     from rivermeet.assets.diff.options import Options
     from rivermeet.assets.diff.share import samples
     from rivermeet.assets.sql.query import CommittedState
@@ -80,7 +80,7 @@ def diff(
         echo(f"{pipeline}: nothing is declared otherwise than when its rows were made")
         return
     stands, differs = project.committed, False
-    affected = find_affected(wanted, changed)
+    affected = wanted.downstream(changed)
     some = {} if share is None else samples(context, affected, share)
     with compute_changed(context, wanted, changed, some) as scratch:
         would_be = CommittedState(scratch.tables, project.quality.table)

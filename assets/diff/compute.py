@@ -61,15 +61,6 @@ def find_changed(context: EpochContext, pipeline: Pipeline) -> list[Node]:
     return found
 
 
-def find_affected(pipeline: Pipeline, changed: Sequence[Node]) -> list[Node]:
-    """Those nodes and all below them, inputs first."""
-    names = {node.name for node in changed}
-    for node in pipeline.nodes:
-        if node.operation is not None and any(one.name in names for one in node.operation.inputs.values()):
-            names.add(node.name)
-    return [node for node in pipeline.stored if node.name in names]
-
-
 @contextmanager
 def compute_changed(
     context: EpochContext, pipeline: Pipeline, changed: Sequence[Node], samples: Mapping[str, Sample] | None = None
@@ -86,7 +77,7 @@ def compute_changed(
     DiffError
         If a changed node has not read all of its inputs.
     """
-    affected = find_affected(pipeline, changed)
+    affected = pipeline.downstream(changed)
     elsewhere = {node.name: context.tables for node in pipeline.stored if node not in affected}
     with tempfile.TemporaryDirectory(prefix="rivermeet-diff-") as folder, _scratch_tables(context, folder) as tables:
         home = Path(folder)

@@ -116,8 +116,8 @@ class _Inside:
         source, every job failed (``test_others_go_on_after_a_session_that_read_nothing``).
         """
         jars = self.spark.addedJars().apply("default")
-        names = jars.keysIterator()
-        listed = [names.next() for _ in range(jars.size())]
+        # As one text, so that a look asks the JVM but once.
+        listed = jars.keySet().mkString("\n").splitlines()
         brought = {jar: jar.split("/artifacts/")[1].split("/")[0] for jar in listed if "/artifacts/" in jar}
         if not brought:
             return

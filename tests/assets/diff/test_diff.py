@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.cli.main import main
 from rivermeet.assets.diff.compare import Difference, Example, compare
-from rivermeet.assets.diff.compute import DiffError, compute_changed, find_affected, find_changed
+from rivermeet.assets.diff.compute import DiffError, compute_changed, find_changed
 from rivermeet.assets.diff.options import Options
 from rivermeet.assets.sql.query import CommittedState
 from rivermeet.infra.delta.lines import open_table
@@ -53,7 +53,7 @@ def test_an_option_goes_wherever_it_fits() -> None:
     changed = Options(semantics="kafka-4", grace=7).apply(shop(), [])
     join: Any = changed.node("settled").operation
     assert (join.semantics, join.window.grace, join.window.after) == ("kafka-4", 7, 5)
-    assert [node.name for node in find_affected(changed, [changed.node("settled")])] == ["settled", "latest"]
+    assert [node.name for node in changed.downstream([changed.node("settled")])] == ["settled", "latest"]
 
 
 def test_a_home_without_rows_has_nothing_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +94,7 @@ def test_a_wider_window(spark: SparkSession, tmp_path: Path) -> None:
         with compute_changed(context, wanted, [node]) as scratch:
             would_be = CommittedState(scratch.tables, str(tmp_path / "quality"))
             return {
-                one.name: compare(one, stands, would_be, "1g", tmp_path / "spill")
-                for one in find_affected(wanted, [node])
+                one.name: compare(one, stands, would_be, "1g", tmp_path / "spill") for one in wanted.downstream([node])
             }
 
     wider = Options(window=(0, 9)).apply(pipeline, ["settled"])

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.cli.main import main
 from rivermeet.assets.diff.compare import Difference, compare
-from rivermeet.assets.diff.compute import compute_changed, find_affected
+from rivermeet.assets.diff.compute import compute_changed
 from rivermeet.assets.diff.options import Options
 from rivermeet.assets.diff.share import Sample, find_sampled, samples
 from rivermeet.assets.sql.query import CommittedState
@@ -44,7 +44,7 @@ def names(nodes: list[Node]) -> list[str]:
 def test_nodes_that_partitions_can_be_computed_of() -> None:
     pipeline = Pipeline("shop")
     settled = shop(pipeline)
-    affected = find_affected(pipeline, [settled])
+    affected = pipeline.downstream([settled])
     assert names(find_sampled(affected)) == names(affected) == ["settled", "latest", "placed", "seen"]
 
 
@@ -63,7 +63,7 @@ def test_what_is_read_whole_is_computed_whole(what: str) -> None:
     else:
         places.left_join(latest, "back", foreign_key={"k": "v"}, select={"paid": "right.paid"})
         whole = {"settled", "latest"}
-    affected = find_affected(pipeline, [settled])
+    affected = pipeline.downstream([settled])
     assert {*names(affected)} - {*names(find_sampled(affected))} == whole
 
 
@@ -100,7 +100,7 @@ def test_the_differences_are_those_of_all_keys_in_these_partitions(spark: SparkS
                 made.run(node)
     wider = Options(window=(0, 8)).apply(pipeline, [settled.name])
     changed = [wider.node("settled")]
-    affected, context = find_affected(wider, changed), made.runner("shop")
+    affected, context = wider.downstream(changed), made.runner("shop")
     some = samples(context, affected, Fraction(1, 2))
     assert some == dict.fromkeys(("settled", "latest", "placed", "seen"), Sample((0, 2), 4))
     stands = CommittedState(context.tables, str(tmp_path / "quality"))
