@@ -19,11 +19,11 @@ import click
 from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.assets.project import Project
+from rivermeet.pipelines import Node, Pipeline
+from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from rivermeet.infra.sources.standing import Finding
-from rivermeet.pipelines import Node, Pipeline
-from rivermeet.pipelines.plural import pluralize
 
 
 @click.command()
