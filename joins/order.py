@@ -58,6 +58,15 @@ def in_processing_order(records: DataFrame, side: int) -> DataFrame:
     return like(ordered, records, StructField("order", _ORDER), StructField("commit", LongType()))
 
 
+def per_key(*key: str) -> WindowSpec:
+    """A window for each value of key columns, of which some are structs.
+
+    Spark compares the first eight bytes of what it sorts by before it looks at the rows. A struct has none of them; a
+    hash in front of it has, and they nearly always suffice.
+    """
+    return Window.partitionBy(F.xxhash64(*key), *key)
+
+
 def stream_time_at_start(inputs: EpochInputs) -> Column:
     """Stream time (ms) of a row's partition before the epoch; NULL if it has none yet."""
     times = inputs.stream_time

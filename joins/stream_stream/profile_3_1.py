@@ -152,8 +152,10 @@ def _pairs(kept: DataFrame) -> DataFrame:
     earliest, latest = (F.col("timestamp") - F.col("window_before"), F.col("timestamp") + F.col("window_after"))
     lefts = kept.where(F.col("side") == LEFT).withColumn("bucket", F.explode(list_buckets(earliest, latest, bucket)))
     rights = kept.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(F.col("timestamp"), bucket))
-    left = lefts.drop("right", "side", "reached").alias("l")
-    right = rights.drop("left", "side", "reached").alias("r")
+    # Sorted by the hash first, rows of which few have to be compared (`per_key`).
+    place = F.xxhash64("partition", "key", "bucket")
+    left = lefts.drop("right", "side", "reached").withColumn("place", place).alias("l")
+    right = rights.drop("left", "side", "reached").withColumn("place", place).alias("r")
     in_window = F.col("r.timestamp").between(
         F.col("l.timestamp") - F.col("l.window_before"),
         F.col("l.timestamp") + F.col("l.window_after"),
@@ -164,7 +166,8 @@ def _pairs(kept: DataFrame) -> DataFrame:
     )
     matched = left.join(
         right,
-        (F.col("l.partition") == F.col("r.partition"))
+        (F.col("l.place") == F.col("r.place"))
+        & (F.col("l.partition") == F.col("r.partition"))
         & (F.col("l.key") == F.col("r.key"))
         & (F.col("l.bucket") == F.col("r.bucket"))
         & in_window
@@ -222,7 +225,7 @@ def _one_sided(
         for side, column in ((LEFT, "left_offset"), (RIGHT, "right_offset"))
     ]
     alone = kept.where(F.col("side").isin(*OUTER_SIDES[join.how])).join(
-        reduce(DataFrame.unionByName, sides), ["partition", "side", "offset"], "left_anti"
+        reduce(DataFrame.unionByName, sides), ["offset", "partition", "side"], "left_anti"
     )
     moving = timed.where(F.col("side") == RIGHT) if is_self_join(join) else timed
     advances = F.col("before").isNull() | (F.col("reached") > F.col("before"))

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from rivermeet.joins.operator import EpochInputs
-from rivermeet.joins.order import last_known, up_to_here
+from rivermeet.joins.order import last_known, per_key, up_to_here
 
 
 def row_at(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, inputs: EpochInputs) -> DataFrame:
@@ -45,7 +45,7 @@ def row_at(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, 
     both = marked.unionByName(rows.withColumnRenamed("key", "asked"), allowMissingColumns=True)
     exists = F.col(f"found.{name}").isNotNull() & F.col("asked").isNotNull()
     # The last record of the table, also where it is a tombstone: `found` is never NULL for one.
-    so_far = up_to_here(Window.partitionBy("asked").orderBy(F.col("order").asc_nulls_first()))
+    so_far = up_to_here(per_key("asked").orderBy(F.col("order").asc_nulls_first()))
     return (
         both.withColumn("found", last_known("found", so_far))
         .where(F.col("asks"))
