@@ -17,7 +17,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,11 +167,6 @@ class Project:
         from rivermeet.assets.sql.query import CommittedState
 
         return CommittedState(self.settings.tables, self.quality.table)
-
-    @cached_property
-    def code_version(self) -> str:
-        """Version of the operators, written into every plan."""
-        return version("rivermeet")
 
     @property
     def quality(self) -> Quality:

@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileSelector, FileSystem, FileType, PyFileSystem
+from pyarrow.fs import FileSelector, FileType
+
+from rivermeet.infra.delta.location import files_below
 
 LOG = "_delta_log"
 KEPT = {"delta.enableExpiredLogCleanup": "false"}
@@ -45,7 +46,7 @@ class StoredFile:
 
 def list_files(path: str) -> list[StoredFile]:
     """All files below the table's folder, including those that no version names."""
-    found = _storage(path).get_file_info(FileSelector("", recursive=True))
+    found = files_below(path).get_file_info(FileSelector("", recursive=True))
     return [StoredFile(f.path, f.size, f.mtime) for f in found if f.type == FileType.File]
 
 
@@ -57,12 +58,6 @@ def cut_log(path: str, files: Sequence[StoredFile], oldest: int) -> int:
     # In ascending order: after a kill half-way, the log has no gap.
     gone = sorted((int(m[1]), f.path) for f in files if (m := _OF_A_VERSION.fullmatch(f.path)))
     gone = [(version, name) for version, name in gone if version < max(checkpoints)]
-    storage = _storage(path)
     for _, name in gone:
-        storage.delete_file(name)
+        files_below(path).delete_file(name)
     return len(gone)
-
-
-def _storage(path: str) -> FileSystem:
-    """The table's folder through Delta's own reader, for any URL."""
-    return PyFileSystem(DeltaStorageHandler(path))

@@ -48,11 +48,6 @@ def lookup_sql(values: Mapping[int, int]) -> str:
     return f"get(from_json('{json.dumps(by_place)}', 'ARRAY<BIGINT>'), partition)"
 
 
-def any_of(conditions: Sequence[str]) -> Column:
-    """Whether one of the SQL conditions holds."""
-    return F.expr(any_of_sql(conditions))
-
-
 def any_of_sql(conditions: Sequence[str]) -> str:
     """SQL for whether one of the conditions holds.
 

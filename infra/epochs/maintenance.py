@@ -45,10 +45,10 @@ from pyspark.sql import SparkSession
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote, within
-from rivermeet.infra.delta.care.table_care import Maintained, Retention, TableCare
 from rivermeet.infra.delta.io import notes
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.log import KEPT
+from rivermeet.infra.delta.table_care import Maintained, Retention, TableCare
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node, Pipeline, limits
 from rivermeet.pipelines.expressions import quote

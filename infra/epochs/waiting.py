@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.io import arrivals, read
-from rivermeet.infra.delta.offsets import any_of
+from rivermeet.infra.delta.offsets import any_of_sql
 
 Queue = tuple[str, int]
 """Side and partition, in the order of ties."""
@@ -103,7 +103,7 @@ def _first_above(
         else f"(partition = {p} AND offset > {after.get(p, -1)})"
         for p, b in bounds.items()
     ]
-    found = read(session(), changelog).where(any_of(slots))
+    found = read(session(), changelog).where(any_of_sql(slots))
     return dict(found.groupBy("partition").agg(F.min("offset")).collect())  # pyright: ignore[reportReturnType]
 
 

@@ -1,4 +1,7 @@
-"""The changes of a table of PostgreSQL that one epoch reads, and what its catalog said of the table then."""
+"""The changes of a table of PostgreSQL that one epoch reads, and what its catalog said of the table then.
+
+Positions in its log are one number here; PostgreSQL prints them as two hexadecimal numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.source_range import Origin, SourceRange
 
 
@@ -104,3 +106,26 @@ class WalRange(SourceRange):
         if self.end is None:
             return Origin(None, None, f"epoch {epoch}")
         return Origin(self.table, None, f"table '{self.table}', a commit before {lsn_text(self.end)}")
+
+
+def lsn_text(lsn: int) -> str:
+    """A position as printed by PostgreSQL.
+
+    Examples
+    --------
+    >>> lsn_text(22186192)
+    '0/15288D0'
+    """
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def lsn_number(text: str) -> int:
+    """A position as a number.
+
+    Examples
+    --------
+    >>> lsn_number("0/15288D0")
+    22186192
+    """
+    high, _, low = text.partition("/")
+    return (int(high, 16) << 32) + int(low, 16)

@@ -37,10 +37,11 @@ from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.refusals import TopicMissingError, TopicRefusedError
 from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.decoding import decoders_of
-from rivermeet.infra.sources.kafka.landing import Landing, build_rows, landing_of
+from rivermeet.infra.sources.kafka.landing import SCHEMA, build_rows, landing_of
 from rivermeet.infra.sources.kafka.rows import decode_landed
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.infra.sources.landing_folder import LandingFolder
 from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.pipelines import Expr, Kafka, Source, limits
 from rivermeet.pipelines.expressions import quote
@@ -124,7 +125,7 @@ class Output:
     """An output topic that has landed: the slice that was read of it, and how many records that were."""
 
     slice: TopicSlice
-    landing: Landing
+    landing: LandingFolder
     records: int
 
 
@@ -143,7 +144,7 @@ def land(
 
     What an earlier one left in the folder is removed. ``name`` is the node's, as ``PIPELINE.NODE``.
     """
-    landing = Landing.create(folder, 0)
+    landing = LandingFolder.create(folder, 0, SCHEMA)
     try:
         messages = consume_slice(connection, planned, name)
         count = landing.write(build_rows(messages, planned, landing_of(topic, decoders_of(topic, registry))))

@@ -54,11 +54,6 @@ class Shared(Protocol):
         ...
 
     @cached_property
-    def code_version(self) -> str:
-        """Version of the operators, written into every plan."""
-        ...
-
-    @cached_property
     def connection(self) -> Connection:
         """The broker of its topics."""
         ...
@@ -76,18 +71,9 @@ class SourceContext:
     project: Shared
     epochs: EpochContext
 
-    @property
-    def code_version(self) -> str:
-        """Version of the operators, written into every plan."""
-        return self.project.code_version
-
     def landing(self, node: Node) -> Path:
         """Folder of the landed rows of a node."""
         return self.project.settings.landing / node.pipeline.name / node.name
-
-    def changelog(self, node: Node) -> str:
-        """Location of a node's changelog."""
-        return self.epochs.paths(node).changelog
 
 
 @dataclass(frozen=True)

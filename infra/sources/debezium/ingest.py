@@ -30,7 +30,7 @@ from rivermeet.infra.sources.debezium.repeats import AnotherLogError, Repeats
 from rivermeet.infra.sources.kafka.decoding import Decoder, guard
 from rivermeet.infra.sources.kafka.ingest import TopicStep
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.pipelines import Debezium
 
 
@@ -99,7 +99,7 @@ class EnvelopeStep(TopicStep):
         parsed = shared.keep(self.parse(landed, ABSENT))
         if seen.absent or plan.retries:
             is_first = plan.output_version is None or plan.replaces
-            earlier = None if is_first else earlier_epochs(spark, self.changelog, plan.epoch)
+            earlier = None if is_first else earlier_epochs(spark, self.paths.changelog, plan.epoch)
             # Cached here, too: otherwise a record would be parsed again for each value that it may lack.
             parsed = shared.keep(with_kept_values(parsed, self.source, earlier))
         return self.finish(plan, SourceFrames(parsed), counted=seen.counts)

@@ -36,7 +36,7 @@ from rivermeet.infra.sources.files.file_list import FileList, PlannedFile
 from rivermeet.infra.sources.files.letters import GONE, rows_again
 from rivermeet.infra.sources.files.reading import read, read_all
 from rivermeet.infra.sources.landing_folder import new_folder
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.infra.sources.source_step import SourceHistory, SourceStep
 from rivermeet.infra.sources.standing import Standing
 from rivermeet.pipelines.plural import pluralize
@@ -111,7 +111,7 @@ class IngestStep(SourceStep[FileList]):
         files, not_read = states(planned), duplicates(planned)
         again: list[DataFrame] = []
         if plan.retries:
-            again = rows_again(spark, self.dead_letters, self.source.files, plan.retries)
+            again = rows_again(spark, self.paths.dead_letter, self.source.files, plan.retries)
             before = self.read_history(plan.since, plan.previous_epoch)
             gone = before.open.files - {file.path for file in planned}
             files += [state for state in states(last_planned(before)) if state.path in gone]

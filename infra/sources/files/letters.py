@@ -1,4 +1,4 @@
-"""Dead letters of rows of files, parsed again by the current declaration (``infra/sources/dead_letters.py``)."""
+"""Dead letters of rows of files, parsed again by the current declaration (``infra/sources/source_step.py``)."""
 
 from __future__ import annotations
 

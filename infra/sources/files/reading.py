@@ -7,7 +7,7 @@ No content of a file prevents the others from being read:
     2.csv   another header, UTF-16; a .gz cut short, a damaged .parquet: one dead letter for the file, without text
     3.csv   empty, or a header alone: nothing
 
-A file is read completely or not at all, so a dead file can be read again (``infra/sources/dead_letters.py``).
+A file is read completely or not at all, so a dead file can be read again (``infra/sources/source_step.py``).
 Held by ``tests/infra/sources/test_bad_input.py``, ``tests/infra/sources/test_reading.py``.
 """
 
@@ -33,8 +33,7 @@ from rivermeet.infra.sources.files.landing.lines import NOT_GZIP
 from rivermeet.infra.sources.files.line_formats import Place, Problems, Ranks
 from rivermeet.infra.sources.files.parquet import parquet_rows
 from rivermeet.infra.sources.places import path_of
-from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.row_to_record import SourceFrames, partition_of, to_records
 from rivermeet.pipelines import Files, Source
 from rivermeet.pipelines.errors import SourceError
 

@@ -18,7 +18,6 @@ from typing import NamedTuple
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.kafka.refusals import NotCoPartitionedError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Node
@@ -40,10 +39,8 @@ class Topics(NamedTuple):
             found = last_note(NodeTables(self.tables, node.pipeline.name, node.name).changelog)
         if found is None:
             return None
-        epoch = found[1].epoch
-        body = self.log.lines(node.name, "plan", epoch - 1).get(epoch)
-        read = EpochPlan.model_validate_json(body).reads if body is not None else None
-        return read if isinstance(read, TopicSlice) else None
+        plan = self.log.plan_of(node.name, found[1].epoch)
+        return plan.reads if plan is not None and isinstance(plan.reads, TopicSlice) else None
 
     def count(self, node: Node) -> int:
         """The number of partitions of a node."""

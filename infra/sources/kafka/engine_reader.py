@@ -40,7 +40,7 @@ _MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM": "scram.ScramLoginModule"
 def slice_rows(
     settings: Settings, spark: SparkSession, planned: TopicSlice, topic: Kafka, patience: float
 ) -> DataFrame:
-    """The records of a slice, in the schema of `Landing`; nothing is read yet.
+    """The records of a slice, with the columns of ``landing.SCHEMA``; nothing is read yet.
 
     After ``patience`` seconds without a record, reading fails. What Spark's source does not support is a SettingsError.
     """

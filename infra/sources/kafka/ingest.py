@@ -38,7 +38,7 @@ from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.kafka.consume import consume_slice
 from rivermeet.infra.sources.kafka.decoding import Decoder, decoders_of
 from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
-from rivermeet.infra.sources.kafka.landing import Landing, Passed, build_rows, landing_of, letters_again
+from rivermeet.infra.sources.kafka.landing import SCHEMA, Passed, build_rows, landing_of, letters_again
 from rivermeet.infra.sources.kafka.rows import decode_landed
 from rivermeet.infra.sources.kafka.topic import (
     TopicState,
@@ -50,8 +50,9 @@ from rivermeet.infra.sources.kafka.topic import (
     unreadable,
 )
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.landing_folder import LandingFolder
+from rivermeet.infra.sources.places import spark_path
+from rivermeet.infra.sources.row_to_record import SourceFrames, partition_of, to_records
 from rivermeet.infra.sources.source_step import SourceStep
 from rivermeet.infra.sources.standing import Fresh, ReportTable, Standing
 from rivermeet.pipelines import Kafka, limits
@@ -177,7 +178,7 @@ class TopicStep(SourceStep[TopicSlice]):
         """Land the planned slice, or the planned letters; ``passed`` says which new records are skipped."""
         planned = plan.reads
         assert isinstance(planned, TopicSlice), "a plan of a topic has a slice"
-        landing = Landing.create(self.landing, plan.epoch)
+        landing = LandingFolder.create(self.landing, plan.epoch, SCHEMA)
         if self.by_engine is not None and planned.unread and not plan.retries:
             self._land_by_engine(self.by_engine(spark, planned, self.topic, self.patience), planned, landing)
             fit_compilation(spark, planned.records)
@@ -191,7 +192,7 @@ class TopicStep(SourceStep[TopicSlice]):
         parsed = to_records(decode_landed(landed, self.topic), self.source, own, absent)
         return parsed if own else parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
 
-    def _land_by_engine(self, read: DataFrame, planned: TopicSlice, landing: Landing) -> None:
+    def _land_by_engine(self, read: DataFrame, planned: TopicSlice, landing: LandingFolder) -> None:
         self.refuse_unreadable(planned)
         if planned.since:
             # Spark's own source does not check leader epochs: the first record of each partition is read here, too.
@@ -201,7 +202,8 @@ class TopicStep(SourceStep[TopicSlice]):
             ):
                 pass
         try:
-            landing.write_frame(read)
+            # Once, so that the broker is not read again.
+            read.write.mode("append").parquet(spark_path(str(landing.folder)))
         except Exception:
             # Spark's errors contain hosts: the current error of the broker is shown instead, if there is one.
             self.refuse_unreadable(planned)
@@ -211,7 +213,7 @@ class TopicStep(SourceStep[TopicSlice]):
     def _land(self, plan: EpochPlan, planned: TopicSlice, passed: Passed | None) -> Iterator[pa.Table]:
         decoders = self.decoders()
         if plan.retries:
-            yield from letters_again(self.dead_letters, plan.retries, landing_of(self.topic, decoders))
+            yield from letters_again(self.paths.dead_letter, plan.retries, landing_of(self.topic, decoders))
         if not planned.unread:
             return
         self.refuse_unreadable(planned)

@@ -22,13 +22,12 @@ def topic_step(of: type[_Step], context: SourceContext, node: Node) -> _Step:
     settings = context.project.settings
     return of(
         node,
-        context.changelog(node),
+        context.epochs.paths(node),
         context.epochs.log,
         context.project.connection,
         context.project.registry,
         context.landing(node),
         by_engine=None if settings.topic_reader == "driver" else partial(slice_rows, settings),
-        code_version=context.code_version,
     )
 
 

@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rivermeet.infra.postgres.connection import Database
-from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.pgoutput import EPOCH_US
 from rivermeet.infra.postgres.state import server_state, slot_state
-from rivermeet.infra.postgres.wal_range import WalRange
+from rivermeet.infra.postgres.wal_range import WalRange, lsn_text
 from rivermeet.infra.sources.postgres.slot import PipelineSlot
 from rivermeet.infra.sources.standing import Form
 

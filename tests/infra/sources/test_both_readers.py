@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.infra.sources.files.discovery import discover
 from rivermeet.infra.sources.files.reading import read, read_all
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.pipelines import Expr, Files, Source, limits
 
 pytestmark = pytest.mark.slow
