@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.infra.engine.sessions import Sessions
+from rivermeet.infra.engine.session import Sessions
 from rivermeet.infra.project_file import FILE, ProjectFileError, find_project
 from rivermeet.infra.settings import PROJECT, Settings, project_file
 from rivermeet.pipelines import Node
@@ -224,7 +224,8 @@ class Project:
 
         kind = kind_of(node)
         assert kind is not None, f"{node.name} is a source"
-        return kind.step(SourceContext(self, self.context(node.pipeline)), node)
+        clients = (lambda: self.connection), (lambda: self.registry)
+        return kind.step(SourceContext(self.settings, self.sessions, *clients, self.context(node.pipeline)), node)
 
     def _locks(self, pipeline: Pipeline) -> Path:
         from rivermeet.infra.epochs.node_lock import lock_folder

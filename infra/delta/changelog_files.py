@@ -106,7 +106,6 @@ def _offsets(after: Mapping[int, int], upto: Offsets) -> pc.Expression:
 
 
 def _rows(spark: SparkSession, path: str, version: int | None, wanted: pc.Expression) -> DataFrame:
-    """Rows of at least the ``wanted`` files."""
     rows = read_files(spark, path, version, lambda files: files_of(files, wanted))
     return rows if rows is not None else read(spark, path, version)
 

@@ -126,7 +126,6 @@ def _by_spark(
 
 
 def _type(schema: pa.Schema, column: tuple[str, ...]) -> pa.DataType | None:
-    """Type of a column or a field of a struct; None if there is none."""
     if column[0] not in schema.names:
         return None
     kind = schema.field(column[0]).type

@@ -171,7 +171,6 @@ def _find_pinned(
 
 
 def _readers(node: Node) -> Iterator[tuple[Node, str]]:
-    """(node, side) of every operation that reads the node."""
     for reader in node.pipeline.stored:
         if reader.operation is not None:
             for side, part in reader.operation.stored_inputs.items():
@@ -180,7 +179,6 @@ def _readers(node: Node) -> Iterator[tuple[Node, str]]:
 
 
 def _past(context: EpochContext, pipeline: Pipeline, keep: Retention) -> str:
-    """SQL for measurements past their retention."""
     if keep.measured is None:
         return ""
     found = {node.name: context.read_note(node) for node in pipeline.stored}
@@ -189,8 +187,6 @@ def _past(context: EpochContext, pipeline: Pipeline, keep: Retention) -> str:
 
 
 def _statements(context: EpochContext, node: Node, path: str, session: Callable[[], SparkSession]) -> Sql:
-    """Runs statements on one table."""
-
     def run(statement: str) -> None:
         spark = session()
         context.lock(node).uses(context.engine, [spark])

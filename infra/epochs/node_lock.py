@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock, Timeout
 
+from rivermeet.infra.delta.location import is_local, local
 from rivermeet.infra.epochs.lease import Lease
 
 if TYPE_CHECKING:
@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 def lock_folder(tables: str, pipeline: str, node: str, otherwise: Path) -> Path:
     """The folder of a node's lock: beside its tables, or ``otherwise`` if they are not on a local disk."""
-    place = urlsplit(tables)
-    if "://" not in tables:
-        return Path(tables) / pipeline / node
-    if place.scheme == "file":
-        return Path(unquote(place.path)) / pipeline / node
-    return otherwise / f"{pipeline}.{node}"
+    return local(tables) / pipeline / node if is_local(tables) else otherwise / f"{pipeline}.{node}"
 
 
 _LEASES: dict[Path, Lease] = {}

@@ -33,10 +33,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rivermeet.infra.kafka.connection import Connection, unavailable
+from rivermeet.infra.kafka.formats.codecs import decoders_of
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.refusals import TopicMissingError, TopicRefusedError
 from rivermeet.infra.sources.kafka.consume import consume_slice
-from rivermeet.infra.sources.kafka.decoding import decoders_of
 from rivermeet.infra.sources.kafka.landing import SCHEMA, build_rows, landing_of
 from rivermeet.infra.sources.kafka.rows import decode_landed
 from rivermeet.infra.sources.kafka.topic import topic_state

@@ -23,11 +23,9 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from rivermeet.infra.kafka.formats.avro import avro_reader
-from rivermeet.infra.kafka.formats.framing import HEADER, MAGIC, UndecodableError
+from rivermeet.infra.kafka.formats.framing import HEADER, MAGIC, UndecodableError, as_json
 from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.infra.kafka.json_text import as_json
-from rivermeet.infra.sources.debezium.unavailable import DOUBTFUL, absence, may_be_absent
-from rivermeet.infra.sources.debezium.values import Kind, as_text
+from rivermeet.infra.sources.debezium.values import DOUBTFUL, Kind, absence, as_text, may_be_absent
 from rivermeet.pipelines import Debezium
 
 _TRUNCATED = (

@@ -23,11 +23,11 @@ from rivermeet.infra.delta.changelog_files import earlier_epochs
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.kafka.formats.codecs import Decoder, guard
 from rivermeet.infra.kafka.refusals import TopicRefusedError
 from rivermeet.infra.sources.debezium.envelope import envelope_decode, key_decode
 from rivermeet.infra.sources.debezium.kept_values import ABSENT, with_kept_values
 from rivermeet.infra.sources.debezium.repeats import AnotherLogError, Repeats
-from rivermeet.infra.sources.kafka.decoding import Decoder, guard
 from rivermeet.infra.sources.kafka.ingest import TopicStep
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.row_to_record import SourceFrames

@@ -28,7 +28,7 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
-from rivermeet.infra.redaction import redact
+from rivermeet.infra.printable import redact
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.delta.letters import letters_again

@@ -17,7 +17,7 @@ def step(context: SourceContext, node: Node) -> DeltaStep:
     """A node's part in an epoch."""
     from rivermeet.infra.sources.delta.ingest import DeltaStep
 
-    return DeltaStep(node, context.epochs.paths(node), context.epochs.log, context.project.settings.data)
+    return DeltaStep(node, context.epochs.paths(node), context.epochs.log, context.settings.data)
 
 
 KIND = SourceKind("Delta table", DeltaTable, VersionRange, step, TABLE_FRESHNESS, can_lose=True)

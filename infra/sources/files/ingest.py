@@ -18,7 +18,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, SparkSession
 
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.fit import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
@@ -31,10 +31,8 @@ from rivermeet.infra.sources.files.discovery import (
     refuse_changed,
     select_unconsumed,
 )
-from rivermeet.infra.sources.files.duplicates import duplicates, hash_files, mark_duplicates
-from rivermeet.infra.sources.files.file_list import FileList, PlannedFile
-from rivermeet.infra.sources.files.letters import GONE, rows_again
-from rivermeet.infra.sources.files.reading import read, read_all
+from rivermeet.infra.sources.files.file_list import FileList, PlannedFile, duplicates, hash_files, mark_duplicates
+from rivermeet.infra.sources.files.reading import GONE, read, read_all, rows_again
 from rivermeet.infra.sources.landing_folder import new_folder
 from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.infra.sources.source_step import SourceHistory, SourceStep
@@ -123,9 +121,9 @@ class IngestStep(SourceStep[FileList]):
             fit_compilation(spark, plan.rows if found.count is None else found.count)
             return SourceFrames(shared.keep(found.parsed))
 
-        found = read_all(keep, {state.path for state in files})
-        whole = found.dead_files if self.source.max_bad_share else len(duplicates(planned))
-        return self.finish(plan, found.frames, dead=found.dead, not_rows=whole)
+        frames, dead, dead_files = read_all(keep, {state.path for state in files})
+        whole = dead_files if self.source.max_bad_share else len(duplicates(planned))
+        return self.finish(plan, frames, dead=dead, not_rows=whole)
 
     def within(self, plan: EpochPlan) -> str:
         """How many files."""

@@ -20,9 +20,9 @@ def step(context: SourceContext, node: Node) -> IngestStep:
         node,
         context.epochs.paths(node),
         context.epochs.log,
-        context.project.settings.data,
-        context.project.sessions.open,
-        context.landing(node) if context.project.sessions.settings.lands_files else None,
+        context.settings.data,
+        context.sessions.open,
+        context.landing(node) if context.sessions.settings.lands_files else None,
     )
 
 

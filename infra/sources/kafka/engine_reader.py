@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from rivermeet.infra.engine.jars import kafka_source_jars
+from rivermeet.infra.kafka.formats.codecs import JAVA
 from rivermeet.infra.kafka.formats.framing import HEADER
 from rivermeet.infra.settings import Settings, SettingsError
-from rivermeet.infra.sources.kafka.decoding import JAVA
 from rivermeet.infra.sources.kafka.landing import SCHEMA
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import JSON, Kafka, Number

@@ -26,18 +26,17 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.fit import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.formats.codecs import Decoder, decoders_of
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.refusals import TopicPositionLostError, TopicRefusedError
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.kafka.consume import consume_slice
-from rivermeet.infra.sources.kafka.decoding import Decoder, decoders_of
-from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
 from rivermeet.infra.sources.kafka.landing import SCHEMA, Passed, build_rows, landing_of, letters_again
 from rivermeet.infra.sources.kafka.rows import decode_landed
 from rivermeet.infra.sources.kafka.topic import (
@@ -49,7 +48,7 @@ from rivermeet.infra.sources.kafka.topic import (
     topic_state,
     unreadable,
 )
-from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.infra.sources.kafka.topic_slice import COLUMNS, PartitionLag, TopicSlice, is_fresh
 from rivermeet.infra.sources.landing_folder import LandingFolder
 from rivermeet.infra.sources.places import spark_path
 from rivermeet.infra.sources.row_to_record import SourceFrames, partition_of, to_records

@@ -19,13 +19,13 @@ def topic_step(of: type[_Step], context: SourceContext, node: Node) -> _Step:
     """A node's part in an epoch, of a kind that reads topics."""
     from rivermeet.infra.sources.kafka.engine_reader import slice_rows
 
-    settings = context.project.settings
+    settings = context.settings
     return of(
         node,
         context.epochs.paths(node),
         context.epochs.log,
-        context.project.connection,
-        context.project.registry,
+        context.connection(),
+        context.registry(),
         context.landing(node),
         by_engine=None if settings.topic_reader == "driver" else partial(slice_rows, settings),
     )

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.kafka.formats.codecs import Decoder
 from rivermeet.infra.kafka.formats.framing import schema_id
-from rivermeet.infra.sources.kafka.decoding import Decoder
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Avro, Kafka, Protobuf
 from rivermeet.pipelines.reads.kafka import Format, Objects, OtherFormat
@@ -137,7 +137,6 @@ def _bytes(payload: bytes | str | None) -> bytes | None:
 
 
 def _names_schema(format: Format | None) -> bool:
-    """Whether payloads may begin with the id of a schema."""
     bare = (isinstance(format, Avro) and format.writer) or (isinstance(format, Protobuf) and format.descriptor)
     return isinstance(format, Objects) and not isinstance(format, OtherFormat) and not bare
 

@@ -19,16 +19,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.connection import Connection, topic_refusal
 from rivermeet.infra.kafka.refusals import (
     EndWentBackError,
     RecordsGoneError,
     TopicRefusedError,
     TopicRemadeError,
 )
-from rivermeet.infra.kafka.topics import topic_refusal
-from rivermeet.infra.sources.kafka.lag import PartitionLag
-from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.infra.sources.kafka.topic_slice import PartitionLag, TopicSlice
 from rivermeet.pipelines import limits
 
 

@@ -31,7 +31,7 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.changelog_files import records
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.plain_files import schema_at
-from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.fit import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.inputs import pin_table
 from rivermeet.infra.epochs.plan import EpochPlan
@@ -61,9 +61,8 @@ from rivermeet.infra.settings import SettingsError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.landing_folder import LandingFolder
 from rivermeet.infra.sources.postgres.changes import Changes
-from rivermeet.infra.sources.postgres.lag import COLUMNS, WalLag, lag_of
 from rivermeet.infra.sources.postgres.landing import Line, change_tables, landed_schema, snapshot_tables
-from rivermeet.infra.sources.postgres.problems import find_problems
+from rivermeet.infra.sources.postgres.problems import COLUMNS, WalLag, find_problems, lag_of
 from rivermeet.infra.sources.postgres.repeated_key import find_repeated_key, key_warning
 from rivermeet.infra.sources.postgres.repeated_key import is_unique as is_unique_key
 from rivermeet.infra.sources.postgres.rows import decode_landed, fill_unchanged, with_emptied
@@ -140,7 +139,6 @@ class PostgresStep(SourceStep[WalRange]):
         return found
 
     def _find_last_read(self, node: Node) -> WalRange | None:
-        """The last position of a source of the pipeline; None before the first."""
         note = last_note(replace(self.paths, node=node.name).changelog)
         return self._position(node, note[1] if note else None)
 
@@ -286,7 +284,6 @@ class PostgresStep(SourceStep[WalRange]):
         return self.source.reads.label
 
     def _land_snapshot(self, landing: LandingFolder, planned: WalRange) -> WalRange:
-        """Land a snapshot of the table; return what was read, with its position."""
         with self.database.open_connection() as connection:
             self._refuse(connection, None)
             table = table_state(connection, self.reads)
@@ -418,7 +415,6 @@ class PostgresStep(SourceStep[WalRange]):
             raise problem
 
     def _tables(self) -> list[Postgres]:
-        """The tables that the pipeline reads in this database."""
         return [node.source.postgres for node in self._sources() if node.source is not None]
 
     def _sources(self) -> Iterator[Node]:

@@ -21,7 +21,7 @@ def step(context: SourceContext, node: Node) -> PostgresStep:
     from rivermeet.infra.sources.postgres.slot import PipelineSlot
 
     assert node.source is not None
-    database = Database(context.project.settings.postgres, node.source.postgres.database)
+    database = Database(context.settings.postgres, node.source.postgres.database)
     lock = Path(context.epochs.log.lock).with_name(f".{database.name}.lock")
     slot = PipelineSlot(database, context.epochs.log, str(lock), node.pipeline.name)
     return PostgresStep(node, context.epochs.paths(node), context.epochs.log, slot, context.landing(node))

@@ -156,7 +156,6 @@ def _find_kept(source: Source, columns: Collection[int]) -> Mapping[int, str]:
 
 
 def _key_of(source: Source) -> Column:
-    """The identifying columns of a row of the node's own table."""
     named = {e.sql: column for column, e in source.key.items()}
     return F.struct(*[F.col("key").getField(named[quote(name)]).alias(name) for name in source.postgres.key])
 

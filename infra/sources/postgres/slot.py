@@ -222,7 +222,6 @@ class PipelineSlot:
             return cut
 
     def _is_unused(self, line: SlotLine, positions: Mapping[str, int], server: ServerState) -> bool:
-        """Whether a cut was fixed but never planned."""
         if server.now_ms - line.at < limits.UNUSED_CUT_MS or max(positions.values()) >= line.cut:
             return False
         open_plans = (plan for node in positions for plan in self.log.open_plans(node, 0).values())

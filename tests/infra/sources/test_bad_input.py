@@ -52,7 +52,7 @@ def load(spark: SparkSession, root: Path, source: Source) -> SourceFrames:
         landing = Path(mkdtemp(prefix="landing", dir=root.parent))
         return SourceFrames(read(spark, source, 4, files, damaged, landing=landing).parsed.persist())
 
-    return read_all(kept, {f.path for f in files}).frames
+    return read_all(kept, {f.path for f in files})[0]
 
 
 def ids(frames: SourceFrames) -> list[str]:

@@ -151,7 +151,7 @@ def _loaded(spark: SparkSession, root: Path, source: Source, landing: Path | Non
             folder.mkdir(parents=True)
         return SourceFrames(read(spark, source, 4, files, damaged, landing=folder).parsed.persist())
 
-    found = read_all(kept, {file.path for file in files}).frames
+    found = read_all(kept, {file.path for file in files})[0]
     rows = found.parsed.orderBy("sequence.file_rank", "sequence.block", "sequence.row").collect()
     letters = {(row.file, row.position, row.text) for row in found.dead.collect()}
     assert sum(row.reason is not None for row in rows) == len(letters)

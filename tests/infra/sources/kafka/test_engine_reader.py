@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from rivermeet.infra.kafka.formats.codecs import decoders_of
 from rivermeet.infra.kafka.formats.registry import NONE
 from rivermeet.infra.kafka.refusals import RecordsGoneError
 from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.infra.sources.kafka.consume import consume_slice
-from rivermeet.infra.sources.kafka.decoding import decoders_of
 from rivermeet.infra.sources.kafka.engine_reader import java_properties, slice_rows
 from rivermeet.infra.sources.kafka.landing import SCHEMA, build_rows, landing_of
 from rivermeet.infra.sources.kafka.topic import next_slice

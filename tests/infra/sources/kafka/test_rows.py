@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from rivermeet.infra.sources.kafka.decoding import decoders_of
+from rivermeet.infra.kafka.formats.codecs import decoders_of
 from rivermeet.infra.sources.kafka.landing import SCHEMA, Payloads, landing_of
 from rivermeet.infra.sources.kafka.rows import decode_landed
 from rivermeet.infra.sources.landing_folder import LandingFolder
