@@ -38,12 +38,11 @@ from pyspark.sql import types as T
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote, Offsets
-from rivermeet.infra.delta.changelog_files import bytes_between, part_rows, records
+from rivermeet.infra.delta.changelog_files import bytes_between, count_between, part_rows, records
 from rivermeet.infra.delta.column_ranges import ColumnRanges, has_range
 from rivermeet.infra.delta.io import FOLDED, RETENTION, VECTORS, append, last_note, merge
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import lines_of, open_table, rows_in
-from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.delta.plain_files import is_plain, schema_of
 from rivermeet.infra.delta.staged import Staged, arrow_schema, commit_staged, stage_arrow
 from rivermeet.pipelines import limits

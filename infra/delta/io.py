@@ -35,7 +35,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from rivermeet.infra.commit_note import CommitNote, Offsets
 from rivermeet.infra.delta.evolution import fit_rows, without_zone
 from rivermeet.infra.delta.lines import commit_file, commits, open_table
-from rivermeet.infra.delta.log import KEPT
+from rivermeet.infra.delta.location import KEPT
 from rivermeet.infra.delta.plain_files import read_files
 from rivermeet.pipelines import limits
 from rivermeet.pipelines.expressions import quote
@@ -222,20 +222,26 @@ def merge(
         same = same & (F.col(quote(name)) == F.col(quote(f"__new_{name}")))
     values = {quote(c): F.col(quote(f"__new_{c}")) for c in rows.columns if c != "_deleted"}
     settings = {f"{_TXN}AppId": app_id, f"{_TXN}Version": str(epoch), _NOTE: note.model_dump_json()}
+    with session_settings(session, settings), once(path, app_id, epoch):
+        (
+            source.mergeInto(f"delta.{quote(path)}", same)
+            .whenMatched(~live)
+            .delete()
+            .whenMatched()
+            .update(values)
+            .whenNotMatched(live)
+            .insert(values)
+            .merge()
+        )
+
+
+@contextmanager
+def session_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session for the duration of a block."""
     for name, value in settings.items():
         session.conf.set(name, value)
     try:
-        with once(path, app_id, epoch):
-            (
-                source.mergeInto(f"delta.{quote(path)}", same)
-                .whenMatched(~live)
-                .delete()
-                .whenMatched()
-                .update(values)
-                .whenNotMatched(live)
-                .insert(values)
-                .merge()
-            )
+        yield
     finally:
         for name in settings:
             session.conf.unset(name)

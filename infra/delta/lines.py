@@ -12,8 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.dataset import Dataset, ParquetFileFormat, ParquetReadOptions, dataset
 
-from rivermeet.infra.delta.location import files_below, is_local, tag_of
-from rivermeet.infra.delta.log import LOG
+from rivermeet.infra.delta.location import LOG, files_below, is_local, tag_of
 from rivermeet.pipelines import limits
 
 # Files from before timestamps were written as microseconds have INT96, whose nanoseconds end in 2262.

@@ -27,8 +27,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.commit_note import Offsets
+from rivermeet.infra.delta.changelog_files import any_of_sql
 from rivermeet.infra.delta.io import arrivals, read
-from rivermeet.infra.delta.offsets import any_of_sql
 
 Queue = tuple[str, int]
 """Side and partition, in the order of ties."""

@@ -107,17 +107,12 @@ def _count_waiting(
             continue
         starts = {p: max(committed[topic].get(p, 0), low) for p, low in state.low.items()}
         ranges = {p: (start, end) for p, start in starts.items() if (end := state.stable[p]) > start}
-        count = _records(connection, TopicSlice(topic=topic, id=state.id, ranges=ranges))
-        if count:
+        planned = TopicSlice(topic=topic, id=state.id, ranges=ranges)
+        # Where the last offset is the end of a transaction, there may be no record.
+        is_long = planned.records > limits.LAG_OFFSETS
+        if count := planned.records if is_long else sum(map(len, consume_slice(connection, planned, topic))):
             found[topic] = count
     return found
-
-
-def _records(connection: Connection, planned: TopicSlice) -> int:
-    """How many records lie in a slice: where the last offset is the end of a transaction, there may be none."""
-    if planned.records > limits.LAG_OFFSETS:
-        return planned.records
-    return sum(map(len, consume_slice(connection, planned, planned.topic)))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from pyspark.sql import SparkSession
+
 from rivermeet.infra import crash
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.kafka.connection import Connection
@@ -56,7 +58,6 @@ from rivermeet.pipelines.sink import TopicSink
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException, Producer
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,13 @@ rewrites them. Held by ``tests/infra/sinks/test_delivery.py`` and ``tests/infra/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pydantic import BaseModel
+from pyspark.sql import SparkSession
 
 from rivermeet.infra.commit_note import CommitNote, Offsets
 from rivermeet.infra.delta.changelog_files import part_rows
@@ -40,12 +41,6 @@ from rivermeet.infra.sources.kafka.topic import topic_id, topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import limits
 from rivermeet.pipelines.sink import TopicSink
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 
 class Position(BaseModel, frozen=True):

@@ -21,19 +21,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.changelog_files import records
-from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.delta.plain_files import schema_at
+from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.engine.fit import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
-from rivermeet.infra.epochs.inputs import pin_table
+from rivermeet.infra.epochs.inputs import folded_rows, pin_table
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.postgres.catalog import Alterations, catalog
@@ -72,7 +70,7 @@ from rivermeet.infra.sources.source_step import SourceStep
 from rivermeet.infra.sources.standing import Finding, ReportTable, Standing, Unread
 from rivermeet.pipelines import Node, Postgres
 from rivermeet.pipelines.expressions import quote
-from rivermeet.records.changelog import as_of, unflatten
+from rivermeet.records.changelog import as_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -181,12 +179,10 @@ class PostgresStep(SourceStep[WalRange]):
         return None if read is None else lag_of(self.database, self.slot, read)
 
     def find_standing(self) -> Standing:
-        """The unread bytes of the log, and the log that the slot retains."""
         lag = self.lag()
         return Standing() if lag is None else Standing(lag.behind, (f"table '{self.reads.table}', {lag.description}",))
 
     def find_changed(self) -> Unread | None:
-        """The unread part of the log; None if nothing was read yet."""
         read = self.position(self.note())
         with self.database.open_connection() as connection:
             self._refuse(connection, read)
@@ -197,7 +193,6 @@ class PostgresStep(SourceStep[WalRange]):
         return Unread(lag.behind, "bytes", since)
 
     def report(self) -> ReportTable | None:
-        """The position of the newest plan."""
         try:
             read = self.position(self.note())
         except LogPositionLostError:
@@ -208,7 +203,6 @@ class PostgresStep(SourceStep[WalRange]):
         return ReportTable("log", f"Table {read.table}, as its newest epoch has read it", COLUMNS, (row,))
 
     def findings(self) -> Iterator[Finding]:
-        """Everything for which its run would be refused, or its position."""
         try:
             read = self.position(self.note())
             with self.database.open_connection() as connection:
@@ -249,7 +243,6 @@ class PostgresStep(SourceStep[WalRange]):
                 self.slot.give_up(connection, line)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """Read the planned range, or a snapshot; rows that are not records are dead letters."""
         planned = plan.reads
         assert isinstance(planned, WalRange), "a plan of a table has a range"
         landing = LandingFolder.create(self.landing, plan.epoch, landed_schema(len(self.reads.columns)))
@@ -280,7 +273,6 @@ class PostgresStep(SourceStep[WalRange]):
         return self.finish(plan, frames, rows=with_emptied(frames.records, own, emptied, self.reads.table))
 
     def within(self, plan: EpochPlan) -> str:
-        """The table."""
         return self.source.reads.label
 
     def _land_snapshot(self, landing: LandingFolder, planned: WalRange) -> WalRange:
@@ -388,11 +380,7 @@ class PostgresStep(SourceStep[WalRange]):
             return None
         paths = self.paths
         version, ends = pin_table(paths.table, plan.ends, plan.incarnation)
-        folded = None
-        if version is not None:
-            shape = schema_at(paths.changelog)
-            key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))
-            folded = unflatten(read(spark, paths.table, version), key, value, schema_at(paths.table, version))
+        folded = None if version is None else folded_rows(spark, paths, version)
         return as_of(folded, records(spark, paths.changelog, ends, plan.ends))
 
     def _refuse_repeated_key(self, landed: DataFrame, own: DataFrame | None) -> None:

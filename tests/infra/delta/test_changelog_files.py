@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rivermeet.infra.delta.changelog_files import earlier_epochs, epoch_files, records
+from rivermeet.infra.delta.changelog_files import between, earlier_epochs, epoch_files, records
 from rivermeet.infra.delta.io import append, read
-from rivermeet.infra.delta.offsets import between
 from rivermeet.infra.delta.plain_files import read_files
 
 if TYPE_CHECKING:
