@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.project_file import FILE, ProjectFileError, find_project
 from rivermeet.infra.settings import PROJECT, Settings, project_file
 from rivermeet.pipelines import Node

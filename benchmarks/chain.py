@@ -134,7 +134,7 @@ def run_once(settings: Settings, pipeline: Pipeline) -> None:
     began = time.monotonic()
     from rivermeet.assets.defs.runs import run_pipeline
     from rivermeet.assets.project import Project
-    from rivermeet.infra.engine.session import Sessions
+    from rivermeet.infra.engine.sessions import Sessions
 
     engine = replace(settings, home=Path(os.environ["RIVERMEET_BENCH_ENGINE"]))
     project = Project(settings, Sessions(engine), say=lambda line: print(line, file=sys.stderr))
@@ -211,7 +211,7 @@ def measure(settings: Settings, runs: int, per_source: int, *options: str) -> It
 
 def _compare(engine: Settings, own: Settings, records: Records, pipeline: Pipeline) -> None:
     from rivermeet.assets.project import Project
-    from rivermeet.infra.engine.session import Sessions
+    from rivermeet.infra.engine.sessions import Sessions
 
     project = Project(own, Sessions(engine))
     ends = [node.name for node in pipeline.stored if node.name == "named" or node.name.endswith(f"_{DEEP - 1}")]

@@ -20,7 +20,7 @@ import psutil
 
 from rivermeet.assets.bench.workloads import Workload
 from rivermeet.assets.project import Project
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings, SettingsError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import click
 
 from rivermeet.assets.project import Project
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.printable import printable
 from rivermeet.infra.settings import Settings
 

@@ -20,11 +20,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import SparkSession
-
 from rivermeet.pipelines import limits
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 INTERPRETED: Mapping[str, str] = {
     "spark.sql.codegen.wholeStage": "false",

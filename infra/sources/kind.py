@@ -26,7 +26,7 @@ from rivermeet.infra.sources.standing import FreshnessRule
 from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
-    from rivermeet.infra.engine.session import Sessions
+    from rivermeet.infra.engine.sessions import Sessions
     from rivermeet.infra.epochs.context import EpochContext
     from rivermeet.infra.kafka.connection import Connection
     from rivermeet.infra.kafka.formats.registry import Registry

@@ -16,7 +16,7 @@ from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.defs.runs import QUIET, prepare_instance, run_pipeline
 from rivermeet.assets.project import Project
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Node, Pipeline
 

@@ -20,7 +20,7 @@ from rivermeet.assets.project import Project
 from rivermeet.assets.quality.judge_committed import Judgement
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.kafka.refusals import BrokerUnavailableError
 from rivermeet.infra.settings import Settings

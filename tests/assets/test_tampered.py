@@ -29,7 +29,7 @@ from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.location import files_below
 from rivermeet.infra.delta.scan import scan
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import limits
 from rivermeet.pipelines.flights import PIPELINE

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("psycopg")
 
 from rivermeet.assets.project import Project
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from tests.demos.cdc import demonstrated
 

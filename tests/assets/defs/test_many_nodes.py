@@ -14,7 +14,7 @@ from dagster_shared.serdes import serialize_value
 
 from rivermeet.assets.definitions import definitions
 from rivermeet.assets.project import Project
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline
 

@@ -25,7 +25,7 @@ from rivermeet.expectations import invariants
 from rivermeet.expectations.invariant import ANY, Invariant
 from rivermeet.infra import crash
 from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Files, Node, Pipeline
 from tests.crashes import How, crashing_at, doomed

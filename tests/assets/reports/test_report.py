@@ -26,7 +26,7 @@ from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.results import SCHEMA
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.lines import append_lines
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Node, Pipeline, limits
 from tests.assets.home import project_in

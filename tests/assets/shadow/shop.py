@@ -10,7 +10,7 @@ from typing import Any
 from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.audit import Shadowed, audit
 from rivermeet.assets.shadow.marks import Marks, mark
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import JSON, Kafka, Node, Pipeline, Shadow, Text
 from tests.infra.sources.kafka.town import Town

@@ -21,7 +21,7 @@ from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.judge.duck import InProcess
 from rivermeet.expectations.results import Judged, Relation
 from rivermeet.expectations.rules.verify import VERIFY
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rivermeet.assets.defs.runs import run_pipeline
 from rivermeet.assets.project import Project
-from rivermeet.infra.engine.session import Sessions
+from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Node, Pipeline
 
