@@ -16,7 +16,7 @@ from rivermeet.infra.epochs.external_modifications import refuse_modified_node, 
 from rivermeet.infra.epochs.inputs import PinnedInputs, broadcast_if_few, pin_table
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
 from rivermeet.infra.epochs.waiting import Queues, hold_back
-from rivermeet.infra.sources.kafka.copartitioned import Topics
+from rivermeet.infra.sources.kafka.topic import Topics
 from rivermeet.pipelines import GlobalView, Node, Operation
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +38,7 @@ from rivermeet.infra.kafka.refusals import TopicPositionLostError, TopicRefusedE
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.kafka.consume import consume_slice
+from rivermeet.infra.sources.kafka.engine_reader import slice_rows
 from rivermeet.infra.sources.kafka.landing import SCHEMA, Passed, build_rows, landing_of, letters_again
 from rivermeet.infra.sources.kafka.rows import decode_landed
 from rivermeet.infra.sources.kafka.topic import (
@@ -49,12 +51,13 @@ from rivermeet.infra.sources.kafka.topic import (
     unreadable,
 )
 from rivermeet.infra.sources.kafka.topic_slice import COLUMNS, PartitionLag, TopicSlice, is_fresh
+from rivermeet.infra.sources.kind import SourceContext
 from rivermeet.infra.sources.landing_folder import LandingFolder
 from rivermeet.infra.sources.places import spark_path
 from rivermeet.infra.sources.row_to_record import SourceFrames, partition_of, to_records
 from rivermeet.infra.sources.source_step import SourceStep
 from rivermeet.infra.sources.standing import Fresh, ReportTable, Standing
-from rivermeet.pipelines import Kafka, limits
+from rivermeet.pipelines import Kafka, Node, limits
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,16 @@ class TopicStep(SourceStep[TopicSlice]):
     position_lost: ClassVar[type[EpochRefusedError]] = TopicPositionLostError
     ranges: ClassVar[type[SourceRange]] = TopicSlice
 
+    @classmethod
+    def create(cls, context: SourceContext, node: Node) -> Self:
+        """A node's step; Spark's own source reads its topic where the settings say so."""
+        settings, epochs = context.settings, context.epochs
+        by_engine = None if settings.topic_reader == "driver" else partial(slice_rows, settings)
+        clients = context.connection(), context.registry()
+        return cls(node, epochs.paths(node), epochs.log, *clients, context.landing(node), by_engine=by_engine)
+
     @property
     def topic(self) -> Kafka:
-        """The declared topic."""
         return self.source.topic
 
     def state(self) -> TopicState:

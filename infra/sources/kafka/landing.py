@@ -126,14 +126,10 @@ def _payloads(messages: Sequence[Message]) -> Payloads:
         cast(list[int], [message.partition() for message in messages]),
         cast(list[int], [message.offset() for message in messages]),
         [message.timestamp()[1] for message in messages],
-        [_bytes(message.key()) for message in messages],
-        [_bytes(message.value()) for message in messages],
+        cast(list[bytes | None], [message.key() for message in messages]),
+        cast(list[bytes | None], [message.value() for message in messages]),
         [[{"key": k, "value": v} for k, v in cast(Any, found)] if found else None for found in headers],
     )
-
-
-def _bytes(payload: bytes | str | None) -> bytes | None:
-    return payload.encode() if isinstance(payload, str) else payload
 
 
 def _names_schema(format: Format | None) -> bool:

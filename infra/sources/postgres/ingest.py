@@ -95,12 +95,10 @@ class PostgresStep(SourceStep[WalRange]):
 
     @property
     def reads(self) -> Postgres:
-        """The declared table."""
         return self.source.postgres
 
     @property
     def database(self) -> Database:
-        """The database of the table."""
         return self.slot.database
 
     def position(self, note: CommitNote | None) -> WalRange | None:
