@@ -20,8 +20,7 @@ from operator import or_
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.io import read
@@ -34,7 +33,7 @@ def records(
     spark: SparkSession, path: str, after: Mapping[int, int], upto: Offsets, version: int | None = None
 ) -> DataFrame:
     """Records of the changelog at ``path`` whose offset is in ``(after, upto]``, with all its columns."""
-    return _rows(spark, path, version, _offsets(after, upto)).where(between(after, upto))
+    return _rows(spark, path, version, _offsets(after, upto)).where(between_sql(after, upto))
 
 
 def part_rows(
@@ -57,7 +56,7 @@ def part_rows(
         frame = records(session(), path, after, upto, version)
         return frame.select(*(name for name in columns if name in frame.columns)).toArrow()
     schema = pa.schema(table.schema().to_arrow())
-    files = lines_of(table, path, schema, lambda files: files_of(files, _offsets(after, upto)))
+    files = lines_of(table, path, schema, lambda files: files_with(files, after, upto))
     within = [
         (pc.field("partition") == p) & (pc.field("offset") > after.get(p, -1)) & (pc.field("offset") <= end)
         for p, end in upto.items()
@@ -68,11 +67,7 @@ def part_rows(
 
 def epoch_files(files: pa.Table, epoch: int) -> pa.Table:
     """The files, one a row, that may have records of one epoch."""
-    return files_of(files, _of_epoch(epoch))
-
-
-def _of_epoch(epoch: int) -> pc.Expression:
-    return (pc.field("min.epoch") <= epoch) & (pc.field("max.epoch") >= epoch)
+    return files_of(files, (pc.field("min.epoch") <= epoch) & (pc.field("max.epoch") >= epoch))
 
 
 def earlier_epochs(spark: SparkSession, path: str, epoch: int) -> DataFrame:
@@ -119,11 +114,6 @@ def files_of(files: pa.Table, wanted: pc.Expression) -> pa.Table:
         return files.filter(wanted | ~wanted.is_valid())
     except pa.ArrowInvalid:  # no file has statistics of this column
         return files
-
-
-def between(after: Mapping[int, int], upto: Offsets) -> Column:
-    """Whether a record's offset is in ``(after, upto]``."""
-    return F.expr(between_sql(after, upto))
 
 
 def count_between(after: Mapping[int, int], upto: Offsets) -> int:

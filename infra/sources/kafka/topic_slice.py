@@ -176,10 +176,6 @@ class PartitionLag:
         ]
         return ", ".join(parts)
 
-    def unread_seconds(self, now_ms: float) -> float | None:
-        """Seconds that it is behind; if records are held back, since the newest one that was read."""
-        return self.age(now_ms) if self.held_back and not self.behind else self.seconds
-
     def age(self, now_ms: float) -> float | None:
         """Seconds since the newest record that was read; negative if its clock is ahead."""
         return None if self.consumed_ms is None else (now_ms - self.consumed_ms) / 1000
@@ -200,7 +196,8 @@ def is_fresh(lag: Sequence[PartitionLag], freshness_ms: int, now_ms: float) -> F
     | the same, 40 min | | no |
     | an open transaction has held back records for 40 min since the newest record read | | no |
     """
-    late = {one.partition: one.unread_seconds(now_ms) for one in lag}
+    # Where records are held back, since the newest one that was read.
+    late = {one.partition: one.age(now_ms) if one.held_back and not one.behind else one.seconds for one in lag}
     known = [seconds for seconds in late.values() if seconds is not None]
     seconds = max(known, default=0.0)
     passed = len(known) == len(late) and seconds * 1000 <= freshness_ms

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rivermeet.infra.postgres.catalog import Alterations, catalog, log_problems
@@ -82,6 +83,7 @@ def find_problems(
     yield from log_problems(reads, now)
     if before is not None and before.known is not None and before.relation == table.oid:
 
+        @cache
         def truncates() -> Collection[int]:
             with slot.hold():
                 return find_truncating(connection, before)
