@@ -123,7 +123,7 @@ class PinnedInputs:
         position = part.after if moment == "before" else part.upto
         tail, folded = self.changelog(side, part.table_ends, position, (*RECORD, "epoch")), None
         if part.table_version is not None:
-            folded = folded_rows(self.spark, self.paths(side), part.table_version)
+            folded = read_folded(self.spark, self.paths(side), part.table_version)
             if (skipped := self._match_skipped(side)) is not None:
                 folded = folded.where(~skipped)
             if needed is not None:
@@ -155,7 +155,7 @@ class PinnedInputs:
         return F.expr(open_sql(self.plan, slack))
 
 
-def folded_rows(spark: SparkSession, paths: NodeTables, version: int) -> DataFrame:
+def read_folded(spark: SparkSession, paths: NodeTables, version: int) -> DataFrame:
     """Rows of a version of a folded table, in the changelog's shape: it may be older than a column or a wider type."""
     shape = schema_at(paths.changelog)
     key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))

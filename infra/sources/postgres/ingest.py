@@ -31,7 +31,7 @@ from rivermeet.infra.delta.changelog_files import records
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.engine.fit import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
-from rivermeet.infra.epochs.inputs import folded_rows, pin_table
+from rivermeet.infra.epochs.inputs import pin_table, read_folded
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.postgres.catalog import Alterations, catalog
@@ -59,7 +59,7 @@ from rivermeet.infra.settings import SettingsError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.landing_folder import LandingFolder
 from rivermeet.infra.sources.postgres.changes import Changes
-from rivermeet.infra.sources.postgres.landing import Line, change_tables, landed_schema, snapshot_tables
+from rivermeet.infra.sources.postgres.landing import Line, change_tables, landing_schema, snapshot_tables
 from rivermeet.infra.sources.postgres.problems import COLUMNS, WalLag, find_problems, lag_of
 from rivermeet.infra.sources.postgres.repeated_key import find_repeated_key, key_warning
 from rivermeet.infra.sources.postgres.repeated_key import is_unique as is_unique_key
@@ -243,7 +243,7 @@ class PostgresStep(SourceStep[WalRange]):
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         planned = plan.reads
         assert isinstance(planned, WalRange), "a plan of a table has a range"
-        landing = LandingFolder.create(self.landing, plan.epoch, landed_schema(len(self.reads.columns)))
+        landing = LandingFolder.create(self.landing, plan.epoch, landing_schema(len(self.reads.columns)))
         if planned.end is None:
             taken = self._land_snapshot(landing, planned)
             attempt = len(self._snapshots(plan.node, plan.epoch)) + 1
@@ -378,7 +378,7 @@ class PostgresStep(SourceStep[WalRange]):
             return None
         paths = self.paths
         version, ends = pin_table(paths.table, plan.ends, plan.incarnation)
-        folded = None if version is None else folded_rows(spark, paths, version)
+        folded = None if version is None else read_folded(spark, paths, version)
         return as_of(folded, records(spark, paths.changelog, ends, plan.ends))
 
     def _refuse_repeated_key(self, landed: DataFrame, own: DataFrame | None) -> None:

@@ -59,7 +59,7 @@ class Landed(NamedTuple):
     texts: Sequence[str | None]
 
 
-def landed_schema(width: int) -> pa.Schema:
+def landing_schema(width: int) -> pa.Schema:
     """Columns of landed rows of a table with that many declared columns."""
     return pa.schema([*_PLACE, *((f"c{at}", pa.string()) for at in range(width))])
 

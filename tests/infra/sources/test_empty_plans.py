@@ -45,7 +45,7 @@ def _source(reads: Reads) -> Source:
 
 def _of_postgres(spark: SparkSession, root: Path, width: int) -> DataFrame:
     reads = Postgres("shop.public.t", {"id": "INT", **columns(width, KINDS)}, "id")
-    landing = LandingFolder(root, tables.landed_schema(len(reads.columns)))
+    landing = LandingFolder(root, tables.landing_schema(len(reads.columns)))
     return to_records(decode_landed(landing.read(spark), reads), _source(reads))
 
 
