@@ -17,7 +17,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,11 +168,6 @@ class Project:
 
         return CommittedState(self.settings.tables, self.quality.table)
 
-    @cached_property
-    def code_version(self) -> str:
-        """Version of the operators, written into every plan."""
-        return version("rivermeet")
-
     @property
     def quality(self) -> Quality:
         """Where verdicts are kept."""
@@ -230,7 +224,8 @@ class Project:
 
         kind = kind_of(node)
         assert kind is not None, f"{node.name} is a source"
-        return kind.step(SourceContext(self, self.context(node.pipeline)), node)
+        clients = (lambda: self.connection), (lambda: self.registry)
+        return kind.step(SourceContext(self.settings, self.sessions, *clients, self.context(node.pipeline)), node)
 
     def _locks(self, pipeline: Pipeline) -> Path:
         from rivermeet.infra.epochs.node_lock import lock_folder

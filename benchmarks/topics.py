@@ -35,8 +35,7 @@ from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.engine.jars import JarsError
 from rivermeet.infra.engine.java import JavaError
-from rivermeet.infra.kafka.connection import Connection
-from rivermeet.infra.kafka.topics import KEEPS_ALL, make_topic
+from rivermeet.infra.kafka.connection import KEEPS_ALL, Connection, make_topic
 from rivermeet.infra.settings import Settings
 from rivermeet.infra.sinks.kafka.deliver import deliver
 from rivermeet.infra.sources.kafka.topic import topic_state

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from rivermeet.infra.printable import redact
 from rivermeet.infra.project_file import (
     FILE,
     ProjectFile,
@@ -23,7 +24,6 @@ from rivermeet.infra.project_file import (
     read_project,
     variable_of,
 )
-from rivermeet.infra.redaction import redact
 from rivermeet.pipelines.errors import RivermeetError
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -40,7 +40,7 @@ class SourceRange(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: ClassVar[str] = ""
     is_counted: ClassVar[bool] = False
-    """Whether the step that reads it counts its rows once they have landed (``infra/engine/interpretation.py``)."""
+    """Whether the step that reads it counts its rows once they have landed (``infra/engine/fit.py``)."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:

@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis
 
 from rivermeet.infra.engine import session as sessions
 from rivermeet.infra.engine import warm as engine
-from rivermeet.infra.engine.interpretation import INTERPRETED
+from rivermeet.infra.engine.fit import INTERPRETED
 from rivermeet.infra.settings import Settings
 
 if TYPE_CHECKING:

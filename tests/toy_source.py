@@ -23,7 +23,7 @@ from rivermeet.infra.small_frames import frame_of
 from rivermeet.infra.source_range import Origin, SourceRange
 from rivermeet.infra.sources.declared_types import as_declared
 from rivermeet.infra.sources.kind import FreshnessRule, SourceContext, SourceKind
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.infra.sources.source_step import SourceStep
 from rivermeet.infra.sources.standing import Fresh, ReportTable, Standing
 from rivermeet.pipelines import Node
@@ -159,7 +159,7 @@ RAW = pa.schema(
 
 
 def step(context: SourceContext, node: Node) -> FeedStep:
-    return FeedStep(node, context.changelog(node), context.epochs.log, code_version=context.code_version)
+    return FeedStep(node, context.epochs.paths(node), context.epochs.log)
 
 
 KIND = SourceKind(

@@ -17,9 +17,8 @@ from rivermeet.assets.epoch.operator_step import OperatorStep
 from rivermeet.assets.epoch.run import run_node
 from rivermeet.assets.epoch.verify import Verified, verify
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta.care.small_changelogs import append_records
 from rivermeet.infra.delta.fold import fold
-from rivermeet.infra.delta.io import append, last_note, read
+from rivermeet.infra.delta.io import append, append_records, last_note, read
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.context import EpochContext, Quality
 from rivermeet.infra.epochs.log import EpochLog

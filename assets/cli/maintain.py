@@ -36,7 +36,7 @@ def maintain(
 ) -> None:
     """Compact small files of PIPELINE's tables, and remove what no run can need any more."""
     from rivermeet.assets.defs.maintenance import maintain_pipeline
-    from rivermeet.infra.delta.care.table_care import Retention
+    from rivermeet.infra.delta.table_care import Retention
 
     project = project_here()
     declared = project.pipeline(pipeline)

@@ -113,12 +113,12 @@ def accept_loss(pipeline: str, source: str) -> None:
 def run_accepting_loss(project: Project, node: Node) -> str:
     """Run one epoch of a source that skips what is gone; a line that says what was lost."""
     from rivermeet.assets.epoch.run import run_node
-    from rivermeet.infra.source_kinds import kind_of, load, load_kinds
+    from rivermeet.infra.source_kinds import KINDS, kind_of, load
 
     kind = kind_of(node)
     if kind is None or not kind.can_lose:
         load()
-        kinds = " and no ".join(sorted(one.name for one in load_kinds().values() if one.can_lose))
+        kinds = " and no ".join(sorted(one.name for one in KINDS.values() if one.can_lose))
         raise click.ClickException(
             f"'{node.pipeline.name}.{node.name}' reads no {kinds}, so that none can lose records"
         )

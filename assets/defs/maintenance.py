@@ -15,11 +15,11 @@ from rivermeet.assets.project import Project
 from rivermeet.pipelines import Pipeline
 
 if TYPE_CHECKING:
-    from rivermeet.infra.delta.care.table_care import Maintained, Retention
+    from rivermeet.infra.delta.table_care import Maintained, Retention
 
 
 class RetentionConfig(dg.Config):
-    """What is kept beyond what is needed; as in ``infra/delta/care/table_care.py``."""
+    """What is kept beyond what is needed; as in ``infra/delta/table_care.py``."""
 
     versions: int = 200
     small_files: int = 32
@@ -56,7 +56,7 @@ def maintenance_asset(pipeline: Pipeline) -> dg.AssetsDefinition:
         "join that lags may still need stays.",
     )
     def maintenance(config: RetentionConfig, rivermeet: ProjectResource) -> dg.MaterializeResult[Any]:
-        from rivermeet.infra.delta.care.table_care import Retention
+        from rivermeet.infra.delta.table_care import Retention
 
         done = maintain_pipeline(rivermeet.project, pipeline, Retention(**config.model_dump()))
         return dg.MaterializeResult(metadata=_metadata(done))

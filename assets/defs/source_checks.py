@@ -1,8 +1,8 @@
 """Freshness of what a source reads, as a check: a source may be run every minute, and yet stand still.
 
 The node's freshness policy counts epochs; this counts what is there and was not read, as the kind of source judges it
-(``infra/sources/kafka/lag.py``, ``infra/sources/standing.py``). One that cannot be asked fails, as a warning. Held by
-``tests/assets/defs/test_source_checks.py``.
+(``infra/sources/kafka/topic_slice.py``, ``infra/sources/standing.py``). One that cannot be asked fails, as a warning.
+Held by ``tests/assets/defs/test_source_checks.py``.
 """
 
 import time

@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from rivermeet.assets.demo.feeds import feed, feed_of
-from rivermeet.infra.kafka.connection import Connection
-from rivermeet.infra.kafka.encoding import Encode, value_encoder
+from rivermeet.infra.kafka.connection import KEEPS_ALL, Connection, cluster_id, make_topic
+from rivermeet.infra.kafka.formats.codecs import Encode, value_encoder
 from rivermeet.infra.kafka.formats.registry import NONE
-from rivermeet.infra.kafka.topics import KEEPS_ALL, cluster_id, make_topic
 from rivermeet.pipelines import JSON, limits
 from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.plural import pluralize

@@ -16,7 +16,7 @@ from rivermeet.infra.epochs.external_modifications import refuse_modified_node, 
 from rivermeet.infra.epochs.inputs import PinnedInputs, broadcast_if_few, pin_table
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
 from rivermeet.infra.epochs.waiting import Queues, hold_back
-from rivermeet.infra.sources.kafka.copartitioned import Topics
+from rivermeet.infra.sources.kafka.topic import Topics
 from rivermeet.pipelines import GlobalView, Node, Operation
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def step_of(project: Project, node: Node) -> Step:
     if node.operation is None:
         return project.source_step(node)
     log = project.context(node.pipeline).log
-    return OperatorStep(node, project.settings.tables, project.code_version, session=project.sessions.open, log=log)
+    return OperatorStep(node, project.settings.tables, session=project.sessions.open, log=log)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,6 @@ class OperatorStep:
 
     node: Node
     tables: str
-    code_version: str = ""
     session: Callable[[], SparkSession] | None = None
     ordered: Ordered | None = None
     numbers: Numbers | None = None
@@ -126,7 +125,6 @@ class OperatorStep:
             epoch=epoch,
             inputs=inputs,
             semantics=self.operation.semantics,
-            code_version=self.code_version,
         )
 
     @property

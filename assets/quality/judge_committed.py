@@ -33,10 +33,9 @@ from rivermeet.assets.quality.relations.folded import build_fold_relations, whol
 from rivermeet.assets.quality.relations.parts import at_version, locate, node_part, sql_name
 from rivermeet.assets.refused.states import AuditRefusedError, states
 from rivermeet.expectations.results import FOUND, InvariantResult
-from rivermeet.infra.delta.changelog_files import epoch_files
+from rivermeet.infra.delta.changelog_files import count_between, epoch_files
 from rivermeet.infra.delta.io import last_note, note_upto
 from rivermeet.infra.delta.lines import open_table
-from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node

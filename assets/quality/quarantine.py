@@ -25,7 +25,7 @@ from rivermeet.assets.refused.states import AuditRefusedError, Broken, HeldEpoch
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.scan_sql import type_of
+from rivermeet.infra.delta.scan import type_of
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node

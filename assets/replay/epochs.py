@@ -101,8 +101,8 @@ def _publish(
 
 def commit_source(context: EpochContext, node: Node, rows: pa.Table, note: CommitNote) -> None:
     """Commit an epoch of a source without Spark; its table is folded after every second one."""
-    from rivermeet.infra.delta.care.small_changelogs import append_records
     from rivermeet.infra.delta.fold import fold
+    from rivermeet.infra.delta.io import append_records
 
     paths = context.paths(node)
     append_records(rows, paths.changelog, paths.app_id("changelog", 1), note)

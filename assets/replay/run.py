@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rivermeet.assets.replay.cases import Case, parse_case
 from rivermeet.assets.replay.declared import Group, declare, group_of, refusal
 from rivermeet.assets.replay.frames import Place, answers, in_listed_order, numbers_of, records
-from rivermeet.infra.engine.interpretation import INTERPRETED
+from rivermeet.infra.engine.fit import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,8 +75,8 @@ def sort_out(given: Sequence[Any], semantics: str) -> tuple[list[dict[str, Any]]
 
 def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
     """All records of every case in one step of the operator, without any table."""
+    from rivermeet.infra.engine.fit import fit_shuffles
     from rivermeet.infra.engine.shared_frames import SharedFrames
-    from rivermeet.infra.engine.shuffles import fit_shuffles
     from rivermeet.joins.operator import compute
 
     size = sum(len(case.input) for case in cases)

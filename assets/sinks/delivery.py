@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivermeet.assets.project import Project
+from rivermeet.infra.delta.changelog_files import count_between
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.delta.offsets import count_between
 from rivermeet.infra.epochs.node_lock import NodeLock, lock_folder
 from rivermeet.pipelines.plural import pluralize
 

@@ -1,5 +1,7 @@
 """Reads part of a changelog from the files that may contain it, which are chosen here and not by a Spark job.
 
+Conditions on partitions and offsets are short enough for Spark to plan quickly.
+
 The statistics of its files show which of them have an offset or an epoch:
 
     file a   partitions 0 to 3, offsets 0 to 249,999
@@ -11,6 +13,7 @@ If a changelog is more than a list of files, Delta reads it (``plain_files.py``)
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
@@ -22,7 +25,6 @@ from pyspark.sql import DataFrame, SparkSession
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.lines import lines_of, open_table
-from rivermeet.infra.delta.offsets import between
 from rivermeet.infra.delta.plain_files import is_plain, read_files
 from rivermeet.pipelines import limits
 
@@ -31,7 +33,7 @@ def records(
     spark: SparkSession, path: str, after: Mapping[int, int], upto: Offsets, version: int | None = None
 ) -> DataFrame:
     """Records of the changelog at ``path`` whose offset is in ``(after, upto]``, with all its columns."""
-    return _rows(spark, path, version, _offsets(after, upto)).where(between(after, upto))
+    return _rows(spark, path, version, _offsets(after, upto)).where(between_sql(after, upto))
 
 
 def part_rows(
@@ -54,7 +56,7 @@ def part_rows(
         frame = records(session(), path, after, upto, version)
         return frame.select(*(name for name in columns if name in frame.columns)).toArrow()
     schema = pa.schema(table.schema().to_arrow())
-    files = lines_of(table, path, schema, lambda files: files_of(files, _offsets(after, upto)))
+    files = lines_of(table, path, schema, lambda files: files_with(files, after, upto))
     within = [
         (pc.field("partition") == p) & (pc.field("offset") > after.get(p, -1)) & (pc.field("offset") <= end)
         for p, end in upto.items()
@@ -65,11 +67,7 @@ def part_rows(
 
 def epoch_files(files: pa.Table, epoch: int) -> pa.Table:
     """The files, one a row, that may have records of one epoch."""
-    return files_of(files, _of_epoch(epoch))
-
-
-def _of_epoch(epoch: int) -> pc.Expression:
-    return (pc.field("min.epoch") <= epoch) & (pc.field("max.epoch") >= epoch)
+    return files_of(files, (pc.field("min.epoch") <= epoch) & (pc.field("max.epoch") >= epoch))
 
 
 def earlier_epochs(spark: SparkSession, path: str, epoch: int) -> DataFrame:
@@ -106,7 +104,6 @@ def _offsets(after: Mapping[int, int], upto: Offsets) -> pc.Expression:
 
 
 def _rows(spark: SparkSession, path: str, version: int | None, wanted: pc.Expression) -> DataFrame:
-    """Rows of at least the ``wanted`` files."""
     rows = read_files(spark, path, version, lambda files: files_of(files, wanted))
     return rows if rows is not None else read(spark, path, version)
 
@@ -117,3 +114,43 @@ def files_of(files: pa.Table, wanted: pc.Expression) -> pa.Table:
         return files.filter(wanted | ~wanted.is_valid())
     except pa.ArrowInvalid:  # no file has statistics of this column
         return files
+
+
+def count_between(after: Mapping[int, int], upto: Offsets) -> int:
+    """The number of records with offsets in ``(after, upto]``: offsets are dense."""
+    return sum(end - after.get(partition, -1) for partition, end in upto.items())
+
+
+def between_sql(after: Mapping[int, int], upto: Offsets) -> str:
+    """SQL for whether a record's offset is in ``(after, upto]``.
+
+    Few partitions are written out; for many, the bounds are looked up. The range over all of them comes first, because
+    readers can skip parts of files by a range, but not by an OR of several columns.
+    """
+    new = {int(p): int(end) for p, end in upto.items() if end > after.get(p, -1)}
+    if not new:
+        return "false"
+    start = {p: int(after.get(p, -1)) for p in new}
+    among = f"offset > {min(start.values())} AND offset <= {max(new.values())}"
+    if len(new) > limits.NAMED_PARTITIONS:
+        return f"{among} AND offset > {lookup_sql(start)} AND offset <= {lookup_sql(new)}"
+    slots = [f"(partition = {p} AND offset > {start[p]} AND offset <= {end})" for p, end in new.items()]
+    return f"{among} AND ({any_of_sql(slots)})"
+
+
+def lookup_sql(values: Mapping[int, int]) -> str:
+    """SQL for the number of a row's partition, null if it has none.
+
+    A condition per partition is evaluated, and planned, one by one: 2,000 cases of a replay are 2,000 partitions.
+    """
+    by_place = [values.get(p) for p in range(max(values, default=-1) + 1)]
+    return f"get(from_json('{json.dumps(by_place)}', 'ARRAY<BIGINT>'), partition)"
+
+
+def any_of_sql(conditions: Sequence[str]) -> str:
+    """SQL for whether one of the conditions holds.
+
+    A text and not a chain of columns: Spark Connect cannot send a chain as long as a topic's partitions
+    (``tests/joins/stream_global/test_stream_global.py`` has 60).
+    """
+    return " OR ".join(conditions) or "false"

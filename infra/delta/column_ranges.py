@@ -17,9 +17,8 @@ import pyarrow as pa
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortType
 
 from rivermeet.infra.commit_note import Offsets
-from rivermeet.infra.delta.changelog_files import files_with
+from rivermeet.infra.delta.changelog_files import any_of_sql, files_with
 from rivermeet.infra.delta.lines import open_table
-from rivermeet.infra.delta.offsets import any_of_sql
 from rivermeet.infra.delta.plain_files import is_plain
 from rivermeet.pipelines.expressions import quote
 

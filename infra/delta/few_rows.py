@@ -11,22 +11,23 @@ A table that is more than a list of files (``plain_files.py``) is read by Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_
-from typing import TYPE_CHECKING, Any, Literal
+from operator import and_, eq, gt, le
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.lines import lines_of, open_table
 from rivermeet.infra.delta.plain_files import is_plain
 from rivermeet.pipelines.expressions import quote
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {"==": eq, "<=": le, ">": gt}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Where:
         kind = _type(schema, self.column)
         if self.is_ == "in":
             return field.isin(pa.array(self.value, kind))
-        return _compare(field, self.is_, pa.scalar(self.value).cast(kind))
+        return _COMPARE[self.is_](field, pa.scalar(self.value).cast(kind))
 
     def may_hold(self, files: pa.Table) -> pc.Expression | None:
         """Whether a file may have such rows, according to its statistics; None if they do not show it."""
@@ -62,8 +63,8 @@ class Where:
             value = pa.scalar(self.value).cast(files.schema.field(low).type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
-        above, below = pc.field(high) >= value, pc.field(low) <= value
-        found = {"==": above & below, "<=": below, ">": pc.field(high) > value}[self.is_]
+        below = pc.field(low) <= value
+        found = {"==": below & (pc.field(high) >= value), "<=": below, ">": pc.field(high) > value}[self.is_]
         return found | ~found.is_valid()
 
 
@@ -111,29 +112,20 @@ def rows_where(
 def _by_spark(
     path: str, where: Sequence[Where], session: Callable[[], SparkSession], columns: Sequence[str] | None
 ) -> pa.Table:
-    from pyspark.sql import functions as F
-
     frame = read(session(), path)
     for one in where:
         column = F.col(".".join(quote(name) for name in one.column))
         if one.value is None:
             frame = frame.where(column.isNull())
-            continue
-        if one.is_ == "in":
+        elif one.is_ == "in":
             frame = frame.where(column.isin(one.value))
-            continue
-        value = F.lit(one.value)
-        frame = frame.where({"==": column == value, "<=": column <= value, ">": column > value}[one.is_])
+        else:
+            frame = frame.where(_COMPARE[one.is_](column, F.lit(one.value)))
     names = frame.columns if columns is None else [name for name in columns if name in frame.columns]
     return frame.select(*(quote(name) for name in names)).toArrow()
 
 
-def _compare(field: pc.Expression, how: str, value: pa.Scalar) -> pc.Expression:
-    return {"==": field == value, "<=": field <= value, ">": field > value}[how]
-
-
 def _type(schema: pa.Schema, column: tuple[str, ...]) -> pa.DataType | None:
-    """Type of a column or a field of a struct; None if there is none."""
     if column[0] not in schema.names:
         return None
     kind = schema.field(column[0]).type

@@ -3,16 +3,30 @@
 Every write is stamped ``txnAppId``/``txnVersion``: Delta skips a version that it already has. An append of
 no rows is a commit too, so an epoch without results is durable. The two settings that stamp a MERGE
 would affect every later write of their session, so a MERGE runs in a separate session.
+
+Versions are opened once per session. Delta caches only the list of files of a table's newest version. For another
+version it reconstructs the list from the log for each frame that reads it, in four jobs and a third of a second, and an
+epoch reads earlier versions of its inputs in its operator, its audit and its checks. A temporary view keeps an opened
+version.
+
+    commit 3 is the newest      3 is read from Delta's cache
+    commit 4 comes              3 is opened again, once: Delta drops it from its cache
+
+Held by ``tests/infra/delta/test_pinned_versions.py``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,10 +34,10 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from rivermeet.infra.commit_note import CommitNote, Offsets
 from rivermeet.infra.delta.evolution import fit_rows, without_zone
-from rivermeet.infra.delta.lines import commits, open_table
-from rivermeet.infra.delta.log import KEPT
-from rivermeet.infra.delta.pinned_versions import read_pinned
+from rivermeet.infra.delta.lines import commit_file, commits, open_table
+from rivermeet.infra.delta.location import KEPT
 from rivermeet.infra.delta.plain_files import read_files
+from rivermeet.pipelines import limits
 from rivermeet.pipelines.expressions import quote
 
 RETENTION = {
@@ -196,7 +210,10 @@ def merge(
     """
     session = rows.sparkSession
     _grow(rows, path)
-    set_properties(session, path, _find_lacking(path, properties))
+    table = open_table(path)
+    assert table is not None, path
+    have = table.metadata().configuration
+    set_properties(session, path, {name: value for name, value in properties.items() if have.get(name) != value})
     # mergeInto gives its target no alias, so the source's columns get names that the target cannot have.
     source = rows.select(*(F.col(quote(c)).alias(f"__new_{c}") for c in rows.columns))
     live = ~F.col("__new__deleted")
@@ -205,20 +222,26 @@ def merge(
         same = same & (F.col(quote(name)) == F.col(quote(f"__new_{name}")))
     values = {quote(c): F.col(quote(f"__new_{c}")) for c in rows.columns if c != "_deleted"}
     settings = {f"{_TXN}AppId": app_id, f"{_TXN}Version": str(epoch), _NOTE: note.model_dump_json()}
+    with session_settings(session, settings), once(path, app_id, epoch):
+        (
+            source.mergeInto(f"delta.{quote(path)}", same)
+            .whenMatched(~live)
+            .delete()
+            .whenMatched()
+            .update(values)
+            .whenNotMatched(live)
+            .insert(values)
+            .merge()
+        )
+
+
+@contextmanager
+def session_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session for the duration of a block."""
     for name, value in settings.items():
         session.conf.set(name, value)
     try:
-        with once(path, app_id, epoch):
-            (
-                source.mergeInto(f"delta.{quote(path)}", same)
-                .whenMatched(~live)
-                .delete()
-                .whenMatched()
-                .update(values)
-                .whenNotMatched(live)
-                .insert(values)
-                .merge()
-            )
+        yield
     finally:
         for name in settings:
             session.conf.unset(name)
@@ -239,13 +262,6 @@ def _grow(rows: DataFrame, path: str) -> None:
         writer.option("userMetadata", found[1].model_dump_json()).save(path)
 
 
-def _find_lacking(path: str, properties: Mapping[str, str]) -> dict[str, str]:
-    table = open_table(path)
-    assert table is not None, path
-    have = table.metadata().configuration
-    return {name: value for name, value in properties.items() if have.get(name) != value}
-
-
 def set_properties(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
     """Set table properties, with Spark, because delta-rs cannot alter tables with features that it does not know."""
     if properties:
@@ -264,3 +280,53 @@ def _names(kind: DataType) -> list[str]:
     if isinstance(kind, ArrayType):
         return _names(kind.elementType)
     return _names(kind.keyType) + _names(kind.valueType) if isinstance(kind, MapType) else []
+
+
+def append_records(records: pa.Table, path: str, app_id: str, note: CommitNote) -> None:
+    """Append records of an epoch, once, like `append` for a frame, but without Spark: in milliseconds, not a second.
+
+    For hand-written inputs: the cases of ``rivermeet replay``, and those of tests.
+
+    Parameters
+    ----------
+    records
+        In the columns of a changelog, with ``epoch``.
+    note
+        The note of the commit; its epoch is the transaction's version.
+    """
+    table = open_table(path)
+    if table is not None and (table.transaction_version(app_id) or 0) >= note.epoch:
+        return
+    write_deltalake(
+        path,
+        records,
+        mode="append",
+        configuration=APPEND_ONLY if table is None else None,
+        commit_properties=CommitProperties(
+            custom_metadata={"userMetadata": note.model_dump_json()},
+            app_transactions=[Transaction(app_id, note.epoch)],
+        ),
+    )
+
+
+_views: WeakKeyDictionary[SparkSession, OrderedDict[str, DataFrame]] = WeakKeyDictionary()
+
+
+def read_pinned(spark: SparkSession, path: str, version: int, opened: Callable[[], DataFrame]) -> DataFrame:
+    """The table at ``path`` as of ``version``; ``opened`` opens it if the session has not, or its log is another one.
+
+    A table whose log was cut is opened each time.
+    """
+    commit = commit_file(path, version)
+    if commit is None:
+        return opened()
+    newest = commit_file(path, version + 1) is None
+    name = f"pinned_{hashlib.sha256(repr((path, commit, newest)).encode()).hexdigest()[:24]}"
+    known = _views.setdefault(spark, OrderedDict())
+    if name not in known:
+        opened().createOrReplaceTempView(name)
+        known[name] = spark.table(name)
+        if len(known) > limits.OPEN_VERSIONS:
+            spark.catalog.dropTempView(known.popitem(last=False)[0])
+    known.move_to_end(name)
+    return known[name]

@@ -12,8 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.dataset import Dataset, ParquetFileFormat, ParquetReadOptions, dataset
 
-from rivermeet.infra.delta.location import files_below, is_local, tag_of
-from rivermeet.infra.delta.log import LOG
+from rivermeet.infra.delta.location import LOG, files_below, is_local, tag_of
 from rivermeet.pipelines import limits
 
 # Files from before timestamps were written as microseconds have INT96, whose nanoseconds end in 2262.
@@ -117,18 +116,16 @@ def commits(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
         known, limit = len(found), 4 * limit
 
 
-def lines_of(table: DeltaTable, path: str, schema: pa.Schema, files: Callable[[pa.Table], pa.Table]) -> Dataset:
-    """Lines of some of the table's files; a column that a file lacks is null.
+Chosen = Callable[[pa.Table], pa.Table]
+"""Filters a table's files, one a row: ``path``, and ``min.COLUMN`` and ``max.COLUMN`` if there are statistics of it."""
+
+
+def lines_of(table: DeltaTable, path: str, schema: pa.Schema, chosen: Chosen = lambda files: files) -> Dataset:
+    """Lines of the ``chosen`` files of a table; a column that a file lacks is null.
 
     Delta's own dataset examines every file's statistics one by one: 4 s for 10,000 lines.
-
-    Parameters
-    ----------
-    files
-        Filters the files, one a row: ``path``, and ``min.COLUMN`` and ``max.COLUMN`` if the table has statistics of
-        them.
     """
-    wanted = files(pa.table(table.get_add_actions(flatten=True)))
+    wanted = chosen(pa.table(table.get_add_actions(flatten=True)))
     return dataset(wanted["path"].to_pylist(), schema, _PARQUET, files_below(path))
 
 

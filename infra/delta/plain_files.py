@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.delta.lines import Chosen, open_table
 from rivermeet.pipelines import limits
 from rivermeet.records.known_schemas import with_schema
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 PATTERN = re.compile(r"[*?\[\]{}\\]")
 """Characters of a path that Spark interprets as a pattern."""
@@ -53,16 +50,9 @@ def schema_at(path: str, version: int | None = None) -> StructType:
 
 
 def read_files(
-    spark: SparkSession, path: str, version: int | None, chosen: Callable[[pa.Table], pa.Table] = lambda files: files
+    spark: SparkSession, path: str, version: int | None, chosen: Chosen = lambda files: files
 ) -> DataFrame | None:
-    """Rows of the ``chosen`` files of a table; None if Delta has to read them.
-
-    Parameters
-    ----------
-    chosen
-        Leaves those that are wanted of the files, one a row: ``path``, and ``min.COLUMN`` and ``max.COLUMN`` where the
-        table has statistics of them.
-    """
+    """Rows of the ``chosen`` files of a table; None if Delta has to read them."""
     table = open_table(path, version)
     if table is None or not is_plain(table) or PATTERN.search(path):
         return None

@@ -252,7 +252,6 @@ def _is_plain(table: DeltaTable) -> bool:
 
 
 def _add_action(staged: Staged, file: FileInfo) -> AddAction | None:
-    """The log's line about a file; None if it has no rows."""
     statistics = statistics_of(staged, file)
     if statistics is None:
         return None

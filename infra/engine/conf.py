@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rivermeet.infra.engine.s3_classes import COMMIT_PROTOCOL, LOG_STORE
+from rivermeet.infra.engine.jars import COMMIT_PROTOCOL, LOG_STORE
 from rivermeet.infra.settings import Settings
 
 # Set on every session, also on a cluster that was configured by someone else.

@@ -18,6 +18,8 @@ from rivermeet.infra.engine.heap import Heap
 from rivermeet.infra.engine.processes import Apart
 from rivermeet.infra.held_file import HeldFile, hold_file, read_left_file
 
+_STATE, _JOBS, _HEAP, _CLIENTS, _LEASE = "state.json", "jobs", "heap.json", "clients", "lease.lock"
+
 
 @dataclass(frozen=True)
 class EngineState:
@@ -79,26 +81,6 @@ class EngineFiles:
         """The token that clients must show, readable by the user only."""
         return self.folder / "token"
 
-    @property
-    def _state(self) -> Path:
-        return self.folder / "state.json"
-
-    @property
-    def _jobs(self) -> Path:
-        return self.folder / "jobs"
-
-    @property
-    def _heap(self) -> Path:
-        return self.folder / "heap.json"
-
-    @property
-    def _clients(self) -> Path:
-        return self.folder / "clients"
-
-    @property
-    def _lease(self) -> Path:
-        return self.folder / "lease.lock"
-
     def new_token(self) -> str:
         """Write a fresh token and return it."""
         self.token_file.unlink(missing_ok=True)
@@ -121,49 +103,49 @@ class EngineFiles:
     def read_record(self) -> EngineState | None:
         """Return the recorded engine, alive or not."""
         try:
-            return EngineState(**json.loads(self._state.read_text()))
+            return EngineState(**json.loads((self.folder / _STATE).read_text()))
         except (FileNotFoundError, ValueError, TypeError):
             return None
 
     def write(self, state: EngineState) -> None:
         """Record a running engine."""
         self.count_jobs(0)
-        self._heap.unlink(missing_ok=True)
-        _write(self._state, json.dumps(asdict(state)))
+        (self.folder / _HEAP).unlink(missing_ok=True)
+        _write(self.folder / _STATE, json.dumps(asdict(state)))
 
     def count_jobs(self, jobs: int) -> None:
         """Record how many Spark jobs the engine has run."""
-        _write(self._jobs, str(jobs))
+        _write(self.folder / _JOBS, str(jobs))
 
     def jobs(self) -> int:
         """Return how many Spark jobs the engine had run when its supervisor looked last; 0 if none has."""
         with suppress(FileNotFoundError):
-            return int(self._jobs.read_text())
+            return int((self.folder / _JOBS).read_text())
         return 0
 
     def write_heap(self, heap: Heap) -> None:
         """Record how the engine's heap is doing."""
-        _write(self._heap, json.dumps(asdict(heap)))
+        _write(self.folder / _HEAP, json.dumps(asdict(heap)))
 
     def heap(self) -> Heap | None:
         """How the engine's heap was doing when its supervisor looked last; None where it has not looked."""
         with suppress(FileNotFoundError, ValueError, TypeError):
-            return Heap(**json.loads(self._heap.read_text()))
+            return Heap(**json.loads((self.folder / _HEAP).read_text()))
         return None
 
     def client(self) -> HeldFile:
         """Record this process as a client, which notes its sessions there, a line each."""
-        self._clients.mkdir(mode=0o700, exist_ok=True)
-        return hold_file(self._clients)
+        (self.folder / _CLIENTS).mkdir(mode=0o700, exist_ok=True)
+        return hold_file(self.folder / _CLIENTS)
 
     def take_dead_clients(self) -> list[str]:
         """Sessions of clients that have died, each once."""
-        left = (read_left_file(file, remove=True) for file in self._clients.glob("[0-9]*"))
+        left = (read_left_file(file, remove=True) for file in (self.folder / _CLIENTS).glob("[0-9]*"))
         return [session for noted in left if noted is not None for session in noted.split()]
 
     def forget(self) -> None:
         """Remove the record of the engine and its token."""
-        self._state.unlink(missing_ok=True)
+        (self.folder / _STATE).unlink(missing_ok=True)
         self.token_file.unlink(missing_ok=True)
 
     def lease(self) -> int:
@@ -174,7 +156,7 @@ class EngineFiles:
         int
             A file descriptor; closing it, or the death of the process, gives the share back.
         """
-        descriptor = os.open(self._lease, os.O_CREAT | os.O_RDWR, 0o600)
+        descriptor = os.open(self.folder / _LEASE, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         os.utime(descriptor)
         return descriptor
@@ -182,7 +164,7 @@ class EngineFiles:
     @contextmanager
     def hold_unused(self) -> Iterator[bool]:
         """Whether no client holds the lease; if so none can take it inside the block."""
-        descriptor = os.open(self._lease, os.O_CREAT | os.O_RDWR, 0o600)
+        descriptor = os.open(self.folder / _LEASE, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -197,7 +179,7 @@ class EngineFiles:
     def idle_seconds(self) -> float:
         """Return for how long no client has been seen."""
         with suppress(FileNotFoundError):
-            return max(0.0, time.time() - self._lease.stat().st_mtime)
+            return max(0.0, time.time() - (self.folder / _LEASE).stat().st_mtime)
         return 0.0
 
 

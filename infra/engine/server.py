@@ -29,6 +29,7 @@ from types import FrameType
 from typing import Any, cast
 
 import psutil
+from filelock import FileLock, Timeout
 
 from rivermeet.infra.engine import conf as spark_conf
 from rivermeet.infra.engine.aot_cache import AotCache, ends_within
@@ -69,6 +70,10 @@ def main() -> None:
     try:
         _watch(jvm, files, settings.engine_idle_minutes * 60, ends_within(command))
     finally:
+        # Who would start the next engine waits until this JVM has ended; `stop`, which ends it, has the lock itself.
+        lock = FileLock(files.start_lock)
+        with suppress(Timeout):
+            lock.acquire(timeout=0)
         if files.read_record() == started:
             files.forget()
         _end(jvm, ends_within(command))
@@ -127,7 +132,6 @@ class _Inside:
             jars.remove(jar)
 
     def _keys(self) -> Iterator[tuple[str, Any]]:
-        """Id and key of each open session."""
         active = self.sessions.listActiveSessions()
         for session in [active.apply(n) for n in range(active.size())]:
             id = session.sessionId()

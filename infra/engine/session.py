@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Open:
-    """What this process has open."""
-
     settings: Settings
     spark: SparkSession
     channel: DefaultChannelBuilder | None = None
@@ -66,7 +64,7 @@ def session(settings: Settings) -> SparkSession:
     SparkSession
     """
     global _open
-    if _open is not None and (_open.settings != settings or not _lives(_open)):
+    if _open is not None and (_open.settings != settings or (_open.watch is not None and _open.watch.loss)):
         release()
     if _open is None:
         remote = settings.engine == "auto" or settings.engine.startswith("sc://")
@@ -129,10 +127,6 @@ def release() -> None:
         was.attachment.close()
     if was.channel is not None:
         os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
-
-
-def _lives(opened: _Open) -> bool:
-    return opened.watch is None or opened.watch.loss is None
 
 
 def explain_loss(error: BaseException) -> str | None:

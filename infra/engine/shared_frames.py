@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+from pyspark.sql import DataFrame, SparkSession
 
 from rivermeet.pipelines import limits
 from rivermeet.records.known_schemas import like
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 class SharedFrames:

@@ -7,20 +7,18 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from pyspark.sql import SparkSession
 
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.fence import raise_fence
 from rivermeet.infra.delta.io import last_note, set_properties
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.location import is_local
-from rivermeet.infra.epochs.lease import Lease, identity
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.epochs.node_lock import NodeLock, lock_folder
+from rivermeet.infra.epochs.node_lock import Lease, NodeLock, identity, lock_folder
 from rivermeet.pipelines import Node, limits
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Folds = Literal["never", "run", "due"]
 """When tables are folded: not at all, in each run that commits, or when due (``infra/epochs/stages/fold.py``)."""

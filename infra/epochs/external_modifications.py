@@ -18,13 +18,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
 from rivermeet.infra.delta.io import note_of
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import commits, open_table
+from rivermeet.infra.delta.location import is_local
 from rivermeet.infra.refusal import EpochRefusedError
 
 HARMLESS = frozenset(
@@ -100,12 +101,11 @@ def refuse_unreadable(path: str, version: int, table: str, heal: str) -> None:
 
 def find_missing(table: DeltaTable) -> Iterator[str]:
     """Missing data files of a table; tables at a URL are not checked: reading them fails for a missing file."""
-    for uri in table.file_uris():
-        if "://" not in uri or urlsplit(uri).scheme == "file":
-            # A local path is URL-encoded too.
-            local = unquote(urlsplit(uri).path if "://" in uri else uri)
-            if not os.path.exists(local):
-                yield local
+    for uri in filter(is_local, table.file_uris()):
+        # A path without a scheme is URL-encoded, too.
+        file = unquote(uri.removeprefix("file://"))
+        if not os.path.exists(file):
+            yield file
 
 
 def _find_modification(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
@@ -121,14 +121,10 @@ def _find_modification(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | Non
         if others and not _is_restored(others[0], commit["version"]):
             return commit["version"], others[-1]
         others, notes = [], notes + 1
-        if notes == 2 or _replaces(commit):
+        # One that overwrites replaces everything before it.
+        if notes == 2 or (commit.get("operationParameters") or {}).get("mode") == "Overwrite":
             return None
     return None
-
-
-def _replaces(commit: Mapping[str, Any]) -> bool:
-    """Whether a commit replaces everything before it."""
-    return (commit.get("operationParameters") or {}).get("mode") == "Overwrite"
 
 
 def _is_restored(newest: Mapping[str, Any], ours: int) -> bool:

@@ -11,12 +11,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from rivermeet.infra.commit_note import Offsets, within
-from rivermeet.infra.delta.changelog_files import earlier_epochs, records
+from rivermeet.infra.delta.changelog_files import any_of_sql, count_between, earlier_epochs, lookup_sql, records
 from rivermeet.infra.delta.column_ranges import ColumnRanges, all_of_ranges, any_of_ranges, has_range
 from rivermeet.infra.delta.io import notes, read
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import open_table
-from rivermeet.infra.delta.offsets import any_of_sql, count_between, lookup_sql
 from rivermeet.infra.delta.plain_files import schema_at
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node, limits
@@ -124,11 +123,7 @@ class PinnedInputs:
         position = part.after if moment == "before" else part.upto
         tail, folded = self.changelog(side, part.table_ends, position, (*RECORD, "epoch")), None
         if part.table_version is not None:
-            rows = read(self.spark, self.paths(side).table, part.table_version)
-            # The pinned version may be older than a column or a wider type: all rows get the changelog's shape.
-            shape = schema_at(self.paths(side).changelog)
-            key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))
-            folded = unflatten(rows, key, value, schema_at(self.paths(side).table, part.table_version))
+            folded = read_folded(self.spark, self.paths(side), part.table_version)
             if (skipped := self._match_skipped(side)) is not None:
                 folded = folded.where(~skipped)
             if needed is not None:
@@ -158,6 +153,13 @@ class PinnedInputs:
 
     def _open(self, slack: int) -> Column:
         return F.expr(open_sql(self.plan, slack))
+
+
+def read_folded(spark: SparkSession, paths: NodeTables, version: int) -> DataFrame:
+    """Rows of a version of a folded table, in the changelog's shape: it may be older than a column or a wider type."""
+    shape = schema_at(paths.changelog)
+    key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))
+    return unflatten(read(spark, paths.table, version), key, value, schema_at(paths.table, version))
 
 
 def open_sql(plan: EpochPlan, slack: int) -> str:

@@ -81,6 +81,11 @@ class EpochLog:
         found = self._query(node, after).filter(pc.field("kind") == kind).sort_by("epoch")
         return list(zip(found["epoch"].to_pylist(), found["body"].to_pylist(), strict=True))
 
+    def plan_of(self, node: str, epoch: int) -> EpochPlan | None:
+        """The plan of an epoch, refused or not; None if the log does not have it."""
+        body = self.lines(node, "plan", epoch - 1).get(epoch)
+        return None if body is None else EpochPlan.model_validate_json(body)
+
     def open_plans(self, node: str, committed: int) -> Mapping[int, EpochPlan]:
         """Plans past epoch ``committed`` that were not refused, by epoch."""
         refused = self.lines(node, "refused", committed)

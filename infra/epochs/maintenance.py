@@ -7,7 +7,7 @@ For each table, in this order, under the lock of its node:
 | rows | operator state of epochs before the last; late and dead rows past a retention that was requested |
 | OPTIMIZE | if more than `Retention.small_files` files are small, or there are as many deletion vectors |
 | VACUUM | files that no version since the oldest needed one has (below), after an hour or two |
-| log | entries below that version (``infra/delta/log.py``) |
+| log | entries below that version (``infra/delta/location.py``) |
 
 The writer of a table maintains it: Spark the nodes' tables, delta-rs those of lines. The commits carry no note and no
 transaction id, so positions and plans ignore them. A kill at any point changes no result.
@@ -37,7 +37,6 @@ Why: ``docs/decisions/one-commit-is-the-epoch.md``. Held by ``tests/infra/delta/
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 from deltalake import DeltaTable
 from filelock import FileLock
@@ -45,10 +44,10 @@ from pyspark.sql import SparkSession
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote, within
-from rivermeet.infra.delta.care.table_care import Maintained, Retention, TableCare
-from rivermeet.infra.delta.io import notes
+from rivermeet.infra.delta.io import notes, session_settings
 from rivermeet.infra.delta.lines import open_table
-from rivermeet.infra.delta.log import KEPT
+from rivermeet.infra.delta.location import KEPT
+from rivermeet.infra.delta.table_care import Maintained, Retention, TableCare
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node, Pipeline, limits
 from rivermeet.pipelines.expressions import quote
@@ -171,7 +170,6 @@ def _find_pinned(
 
 
 def _readers(node: Node) -> Iterator[tuple[Node, str]]:
-    """(node, side) of every operation that reads the node."""
     for reader in node.pipeline.stored:
         if reader.operation is not None:
             for side, part in reader.operation.stored_inputs.items():
@@ -180,7 +178,6 @@ def _readers(node: Node) -> Iterator[tuple[Node, str]]:
 
 
 def _past(context: EpochContext, pipeline: Pipeline, keep: Retention) -> str:
-    """SQL for measurements past their retention."""
     if keep.measured is None:
         return ""
     found = {node.name: context.read_note(node) for node in pipeline.stored}
@@ -189,23 +186,10 @@ def _past(context: EpochContext, pipeline: Pipeline, keep: Retention) -> str:
 
 
 def _statements(context: EpochContext, node: Node, path: str, session: Callable[[], SparkSession]) -> Sql:
-    """Runs statements on one table."""
-
     def run(statement: str) -> None:
         spark = session()
         context.lock(node).uses(context.engine, [spark])
-        with _settings(spark):
+        with session_settings(spark, _SETTINGS):
             spark.sql(statement.format(table=f"delta.{quote(path)}"))
 
     return run
-
-
-@contextmanager
-def _settings(session: SparkSession) -> Iterator[None]:
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in _SETTINGS:
-            session.conf.unset(name)

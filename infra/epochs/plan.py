@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version as package_version
 from typing import Any
 
 from pydantic import BaseModel, model_validator
@@ -86,6 +87,7 @@ class EpochPlan(BaseModel, frozen=True, extra="forbid"):
 
         The other fields are its node, its epoch and what it reads.
         """
+        fields["code_version"] = package_version("rivermeet")
         if previous is None:
             return cls(incarnation=1, output_version=version, **fields)
         return cls(

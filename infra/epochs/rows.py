@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from rivermeet.infra.commit_note import Offsets
-from rivermeet.infra.delta.offsets import lookup_sql
+from rivermeet.infra.delta.changelog_files import lookup_sql
 from rivermeet.infra.delta.staged import Staged
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import limits

@@ -20,15 +20,15 @@ partitions are independent, all records of that partition. Source: KIP-353, KIP-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.commit_note import Offsets
+from rivermeet.infra.delta.changelog_files import any_of_sql
 from rivermeet.infra.delta.io import arrivals, read
-from rivermeet.infra.delta.offsets import any_of
 
 Queue = tuple[str, int]
 """Side and partition, in the order of ties."""
@@ -84,7 +84,8 @@ def hold_back(
     if idle_ms is not None and waiting:
         commits = {side: arrivals(queues.changelogs[side]) for side in {side for side, _ in waiting}}
         for side, p in waiting:
-            if now_ms - _read_arrival_time(commits[side], p, upto[side][p] + 1) >= idle_ms:
+            arrived = min(at for at, ends in commits[side] if ends.get(p, -1) > upto[side][p])
+            if now_ms - arrived >= idle_ms:
                 over.add(p if queues.alone else None)
         for side, ends in queues.ends.items():
             upto[side] |= {p: end for p, end in ends.items() if p in over or None in over}
@@ -94,7 +95,6 @@ def hold_back(
 def _first_above(
     session: Callable[[], SparkSession], changelog: str, bounds: Mapping[int, int], after: Mapping[int, int]
 ) -> Offsets:
-    """First unread offset of each partition with a timestamp over its bound."""
     if not bounds:
         return {}
     slots = [
@@ -103,10 +103,5 @@ def _first_above(
         else f"(partition = {p} AND offset > {after.get(p, -1)})"
         for p, b in bounds.items()
     ]
-    found = read(session(), changelog).where(any_of(slots))
+    found = read(session(), changelog).where(any_of_sql(slots))
     return dict(found.groupBy("partition").agg(F.min("offset")).collect())  # pyright: ignore[reportReturnType]
-
-
-def _read_arrival_time(commits: Sequence[tuple[int, Offsets]], partition: int, offset: int) -> int:
-    """When the commit that brought a record was made, epoch millis."""
-    return min(at for at, ends in commits if ends.get(partition, -1) >= offset)

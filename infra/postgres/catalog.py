@@ -252,17 +252,13 @@ class Alterations:
             return True
         if self.truncates is None:
             return False
-        if relation.written_by in self._truncating:
+        if relation.written_by in self.truncates():
             return True
         if any(was.written_by != now.written_by for _, was, now in self._both()):
             return False
         # A table that is published by name cannot have been UNLOGGED, and each TRUNCATE of it is in the log.
         is_named = any(row.startswith("table ") for row in self.now.known.published)
         return relation.has_others_altered or (not relation.above and is_named)
-
-    @cached_property
-    def _truncating(self) -> Collection[int]:
-        return self.truncates() if self.truncates is not None else ()
 
     def _has_old_rows(self, relation: Relation) -> bool:
         from psycopg import sql

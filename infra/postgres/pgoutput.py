@@ -46,9 +46,6 @@ class Relation:
     """Columns of a table, in the order of its rows from now on."""
 
     oid: int
-    schema: str
-    name: str
-    identity: str
     columns: tuple[str, ...]
 
 
@@ -105,23 +102,16 @@ def decode_message(data: bytes) -> Message | None:
 
 
 def _relation(data: bytes) -> Relation:
-    oid, at = relation_of(data), 5
-    schema, at = _text(data, at)
-    name, at = _text(data, at)
-    identity = chr(data[at])
-    (count,) = unpack_from(">H", data, at + 1)
-    at += 3
+    # Its number, the names of its schema and of itself, its identity, and how many columns.
+    at = data.index(0, data.index(0, 5) + 1) + 2
+    (count,) = unpack_from(">H", data, at)
+    at += 2
     columns: list[str] = []
     for _ in range(count):
-        column, at = _text(data, at + 1)
-        columns.append(column)
-        at += 8
-    return Relation(oid, schema or "pg_catalog", name, identity, tuple(columns))
-
-
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    end = data.index(0, at)
-    return data[at:end].decode(), end + 1
+        end = data.index(0, at + 1)
+        columns.append(data[at + 1 : end].decode())
+        at = end + 9
+    return Relation(relation_of(data), tuple(columns))
 
 
 def _row(data: bytes, at: int) -> tuple[Row, int]:

@@ -344,15 +344,5 @@ def attach_source(problem: PostgresRefusedError, source: str, needs_snapshot: bo
 
 POLICY = "rivermeet_sees_all"
 """Name of a policy for the user, which messages propose."""
-LOST = (OtherServerError, SlotLostError, NotPublishedError, TableAlteredError)
-"""Errors after lost changes, which only a new snapshot resolves."""
-
-
-def needs_snapshot(problem: PostgresRefusedError, before: WalRange | None) -> bool:
-    """Whether only a new snapshot helps."""
-    return before is not None and isinstance(problem, (*LOST, PostgresTableMissingError))
-
-
-def identities(server: ServerState) -> Mapping[str, Any]:
-    """Identifies a server and its history."""
-    return {"system": server.system, "timeline": server.timeline}
+LOST = (OtherServerError, SlotLostError, NotPublishedError, TableAlteredError, PostgresTableMissingError)
+"""Errors of a table that was read before, which only a new snapshot resolves."""

@@ -1,4 +1,7 @@
-"""The changes of a table of PostgreSQL that one epoch reads, and what its catalog said of the table then."""
+"""The changes of a table of PostgreSQL that one epoch reads, and what its catalog said of the table then.
+
+Positions in its log are one number here; PostgreSQL prints them as two hexadecimal numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.source_range import Origin, SourceRange
 
 
@@ -76,12 +78,10 @@ class WalRange(SourceRange):
 
     @property
     def records(self) -> int:
-        """About how many rows are read."""
         return self.rows
 
     @property
     def description(self) -> str:
-        """Which table, and how much of the log."""
         if self.start is None or self.end is None:
             return f"a snapshot of table '{self.table}'"
         return f"table '{self.table}' in {self.end - self.start:,} bytes of its database's log"
@@ -91,16 +91,36 @@ class WalRange(SourceRange):
         yield from ()
 
     def metadata(self, now_ms: float) -> Mapping[str, Any]:
-        """Bytes of the log."""
         return {"wal_bytes_in": (self.end or 0) - (self.start or 0)}
 
     @classmethod
     def place(cls, file: str, line: int | None) -> str:
-        """Table and commit."""
         return f"table '{file}', commit {lsn_text(line or 0)}"
 
     def among(self, epoch: int) -> Origin:
-        """Before which commit it was read."""
         if self.end is None:
             return Origin(None, None, f"epoch {epoch}")
         return Origin(self.table, None, f"table '{self.table}', a commit before {lsn_text(self.end)}")
+
+
+def lsn_text(lsn: int) -> str:
+    """A position as printed by PostgreSQL.
+
+    Examples
+    --------
+    >>> lsn_text(22186192)
+    '0/15288D0'
+    """
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def lsn_number(text: str) -> int:
+    """A position as a number.
+
+    Examples
+    --------
+    >>> lsn_number("0/15288D0")
+    22186192
+    """
+    high, _, low = text.partition("/")
+    return (int(high, 16) << 32) + int(low, 16)

@@ -33,14 +33,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rivermeet.infra.kafka.connection import Connection, unavailable
+from rivermeet.infra.kafka.formats.codecs import decoders_of
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.refusals import TopicMissingError, TopicRefusedError
 from rivermeet.infra.sources.kafka.consume import consume_slice
-from rivermeet.infra.sources.kafka.decoding import decoders_of
-from rivermeet.infra.sources.kafka.landing import Landing, build_rows, landing_of
+from rivermeet.infra.sources.kafka.landing import SCHEMA, build_rows, landing_of
 from rivermeet.infra.sources.kafka.rows import decode_landed
 from rivermeet.infra.sources.kafka.topic import topic_state
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.infra.sources.landing_folder import LandingFolder
 from rivermeet.infra.sources.row_to_record import to_records
 from rivermeet.pipelines import Expr, Kafka, Source, limits
 from rivermeet.pipelines.expressions import quote
@@ -106,17 +107,12 @@ def _count_waiting(
             continue
         starts = {p: max(committed[topic].get(p, 0), low) for p, low in state.low.items()}
         ranges = {p: (start, end) for p, start in starts.items() if (end := state.stable[p]) > start}
-        count = _records(connection, TopicSlice(topic=topic, id=state.id, ranges=ranges))
-        if count:
+        planned = TopicSlice(topic=topic, id=state.id, ranges=ranges)
+        # Where the last offset is the end of a transaction, there may be no record.
+        is_long = planned.records > limits.LAG_OFFSETS
+        if count := planned.records if is_long else sum(map(len, consume_slice(connection, planned, topic))):
             found[topic] = count
     return found
-
-
-def _records(connection: Connection, planned: TopicSlice) -> int:
-    """How many records lie in a slice: where the last offset is the end of a transaction, there may be none."""
-    if planned.records > limits.LAG_OFFSETS:
-        return planned.records
-    return sum(map(len, consume_slice(connection, planned, planned.topic)))
 
 
 @dataclass(frozen=True)
@@ -124,7 +120,7 @@ class Output:
     """An output topic that has landed: the slice that was read of it, and how many records that were."""
 
     slice: TopicSlice
-    landing: Landing
+    landing: LandingFolder
     records: int
 
 
@@ -143,7 +139,7 @@ def land(
 
     What an earlier one left in the folder is removed. ``name`` is the node's, as ``PIPELINE.NODE``.
     """
-    landing = Landing.create(folder, 0)
+    landing = LandingFolder.create(folder, 0, SCHEMA)
     try:
         messages = consume_slice(connection, planned, name)
         count = landing.write(build_rows(messages, planned, landing_of(topic, decoders_of(topic, registry))))

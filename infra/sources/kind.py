@@ -16,13 +16,10 @@ No other code tests for the kind of a source. ``tests/toy_source.py`` is one fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from importlib.metadata import entry_points
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.standing import FreshnessRule
@@ -40,54 +37,22 @@ GROUP = "rivermeet.sources"
 """Entry points of other packages: each names a `SourceKind`."""
 
 
-class Shared(Protocol):
-    """The parts of a project that steps use (``assets/project.py``)."""
-
-    @property
-    def settings(self) -> Settings:
-        """The settings of the project."""
-        ...
-
-    @property
-    def sessions(self) -> Sessions:
-        """Its Spark sessions."""
-        ...
-
-    @cached_property
-    def code_version(self) -> str:
-        """Version of the operators, written into every plan."""
-        ...
-
-    @cached_property
-    def connection(self) -> Connection:
-        """The broker of its topics."""
-        ...
-
-    @cached_property
-    def registry(self) -> Registry:
-        """The schema registry."""
-        ...
-
-
 @dataclass(frozen=True)
 class SourceContext:
-    """The project of a step, and the epochs of its pipeline, with the location of their log and of the tables."""
+    """What a step gets of its project, and the epochs of its pipeline, with the locations of their log and tables.
 
-    project: Shared
+    ``connection`` and ``registry`` give the clients of the broker and of the schema registry.
+    """
+
+    settings: Settings
+    sessions: Sessions
+    connection: Callable[[], Connection]
+    registry: Callable[[], Registry]
     epochs: EpochContext
-
-    @property
-    def code_version(self) -> str:
-        """Version of the operators, written into every plan."""
-        return self.project.code_version
 
     def landing(self, node: Node) -> Path:
         """Folder of the landed rows of a node."""
-        return self.project.settings.landing / node.pipeline.name / node.name
-
-    def changelog(self, node: Node) -> str:
-        """Location of a node's changelog."""
-        return self.epochs.paths(node).changelog
+        return self.settings.landing / node.pipeline.name / node.name
 
 
 @dataclass(frozen=True)
@@ -121,20 +86,10 @@ class SourceKind:
     has_snapshots: bool = False
 
 
-_kinds: dict[type, SourceKind] = {}
+KINDS: dict[type, SourceKind] = {}
+"""The registered kinds by their declarations."""
 
 
 def register(kind: SourceKind) -> None:
     """Add a kind, replacing one with the same declaration."""
-    _kinds[kind.declaration] = kind
-
-
-def register_installed() -> None:
-    """Add the kinds of other installed packages."""
-    for found in entry_points(group=GROUP):
-        register(found.load())
-
-
-def load_kinds() -> Mapping[type, SourceKind]:
-    """The kinds by their declarations."""
-    return MappingProxyType(_kinds)
+    KINDS[kind.declaration] = kind

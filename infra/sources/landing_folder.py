@@ -44,6 +44,11 @@ class LandingFolder:
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
         self.folder, self.schema, self.rows = folder, schema, 0
 
+    @classmethod
+    def create(cls, node_folder: Path, epoch: int, schema: pa.Schema) -> LandingFolder:
+        """A new folder below the node's; those of earlier attempts are removed."""
+        return cls(new_folder(node_folder, epoch), schema)
+
     def write(self, tables: Iterable[pa.Table]) -> int:
         """Write rows with the columns of the schema; return their number."""
         files = 0

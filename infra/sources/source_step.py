@@ -9,8 +9,23 @@ of the node's tables, the consumed records, and the end of each epoch are the sa
 | more bad rows than ``max_bad_share`` allows | is refused; the bad rows are stored in the table ``rejected`` |
 | retried dead letters | commits the result, however many are still bad: they were accepted before |
 
-The message has the first bad rows: ``orders.csv, line 3: "x0,no,0" (column 'n': 'no' is not INT)``. Held by
-``tests/infra/sources/test_bad_input.py``.
+The message has the first bad rows: ``orders.csv, line 3: "x0,no,0" (column 'n': 'no' is not INT)``.
+
+Dead letters are parsed again after the declaration or the file was corrected. Their table keeps every letter,
+identified by (epoch, file, line, position). A letter is open until a committed epoch has retried it:
+
+    epoch 1   1.csv, position 1   "b,x,20"   column 'n': 'x' is not INT
+    epoch 1   2.csv, position 0   NULL       the file has no column 'n'       (0: the file itself)
+    epoch 4   retries epoch 1: "b,x,20" is a record now; 2.csv is read again, and its second row is dead
+    epoch 4   2.csv, position 1   "d,y,40"   column 'n': 'y' is not INT       the only open one
+
+- The letters of rows belong to their epoch: they are closed when a committed plan retries it. A row that is still dead
+  is written again with the retrying epoch and its current reason, so each counts once.
+- The letter of a file is also closed when a later plan has the file: it was replaced, and is read like a new one.
+- A row that has become a record comes after all existing records of the changelog, like a late delivery: a join may
+  find its window closed.
+
+Held by ``tests/infra/sources/test_bad_input.py`` and ``tests/infra/sources/test_dead_letters.py``.
 """
 
 from __future__ import annotations
@@ -21,11 +36,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Generic, TypeVar, cast
 
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import RETENTION, append, last_note
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.declaration import new_columns
 from rivermeet.infra.epochs.log import EpochLog
@@ -34,9 +52,7 @@ from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.small_frames import numbers_of
 from rivermeet.infra.source_range import SourceRange
-from rivermeet.infra.sources.dead_letters import OpenLetters, open_letters
-from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.row_to_record import SourceFrames, partition_of, to_records
 from rivermeet.infra.sources.standing import Finding, Fresh, ReportTable, Standing, Unread, is_fresh
 from rivermeet.pipelines import Node, Source, limits
 from rivermeet.pipelines.plural import pluralize
@@ -71,8 +87,8 @@ class SourceStep(Generic[_Range]):
 
     Attributes
     ----------
-    changelog
-        Location of the node's changelog.
+    paths
+        Locations of the node's tables.
     retry
         Whether open dead letters are planned, in place of new records.
     accept_loss
@@ -80,9 +96,8 @@ class SourceStep(Generic[_Range]):
     """
 
     node: Node
-    changelog: str
+    paths: NodeTables
     log: EpochLog
-    code_version: str = field(default="", kw_only=True)
     retry: bool = field(default=False, kw_only=True)
     accept_loss: bool = field(default=False, kw_only=True)
     read_word: ClassVar[str] = "source"
@@ -149,7 +164,6 @@ class SourceStep(Generic[_Range]):
             epoch=epoch,
             reads=found,
             retries=retries,
-            code_version=self.code_version,
         )
 
     def unreadable(self, planned: _Range) -> EpochRefusedError | None:
@@ -218,17 +232,17 @@ class SourceStep(Generic[_Range]):
 
     def _refuse_too_many(self, plan: EpochPlan, letters: DataFrame, count: int, bad: int, rows: int) -> None:
         """Keep all letters of the epoch in the table ``rejected``, and show the first ones."""
-        app_id = f"{plan.pipeline}/{plan.node}/rejected/{plan.incarnation}"
+        table, app_id = self.paths.rejected, self.paths.app_id("rejected", plan.incarnation)
         kept = letters.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
-        append(kept, self.rejected, app_id, plan.epoch, properties=RETENTION, replace=True)
+        append(kept, table, app_id, plan.epoch, properties=RETENTION, replace=True)
         first = letters.orderBy("file", "position").limit(limits.SHOWN_ROWS).collect()
         shown = "; ".join(_show_row(row, self.unit) for row in first)
         raise TooManyBadRowsError(
             f"source '{self.name}': {bad} of {pluralize(rows, 'row')} in {self.within(plan)} are no records, more than "
             f"max_bad_share={self.source.max_bad_share}; nothing was loaded: {self.cure}. "
-            f"{'The first' if count > len(first) else 'They are'}: {shown}. All are kept in {self.rejected}",
+            f"{'The first' if count > len(first) else 'They are'}: {shown}. All are kept in {table}",
             source=self.name,
-            table=self.rejected,
+            table=table,
         )
 
     def within(self, plan: EpochPlan) -> str:
@@ -251,16 +265,6 @@ class SourceStep(Generic[_Range]):
         """The name of the source in messages."""
         return f"{self.node.pipeline.name}.{self.node.name}"
 
-    @property
-    def dead_letters(self) -> str:
-        """Location of the node's dead letters: beside its changelog."""
-        return f"{self.changelog.removesuffix('/changelog')}/dead_letter"
-
-    @property
-    def rejected(self) -> str:
-        """Location of the bad rows of the newest epoch that was refused because of them."""
-        return f"{self.changelog.removesuffix('/changelog')}/rejected"
-
     def open_letters(self) -> OpenLetters:
         """Dead letters that no epoch has retried."""
         return self.so_far(self.note()).open
@@ -282,8 +286,8 @@ class SourceStep(Generic[_Range]):
         """
         if note is None:
             return None
-        body = self.log.lines(self.node.name, "plan", note.epoch - 1).get(note.epoch)
-        if body is None:
+        plan = self.log.plan_of(self.node.name, note.epoch)
+        if plan is None:
             raise self.position_lost(
                 f"source '{self.name}': the epoch log has no plan of epoch {note.epoch}, so that it is unknown up to "
                 f"where its {self.read_word} was read: put the log back ({self.log.path}), or run "
@@ -291,9 +295,8 @@ class SourceStep(Generic[_Range]):
                 source=self.name,
                 epoch=note.epoch,
             )
-        last = EpochPlan.model_validate_json(body).reads
-        if isinstance(last, self.ranges):
-            return cast(_Range, last)
+        if isinstance(plan.reads, self.ranges):
+            return cast(_Range, plan.reads)
         # The source read another kind before or since.
         return next(reversed(self.ranges_of(self.so_far(note).plans)), None)
 
@@ -303,19 +306,17 @@ class SourceStep(Generic[_Range]):
 
     def note(self) -> CommitNote | None:
         """The note of the node's newest commit."""
-        found = last_note(self.changelog)
+        found = last_note(self.paths.changelog)
         return found[1] if found else None
 
     def so_far(self, note: CommitNote | None) -> SourceHistory:
         """The plans of the incarnation up to a commit."""
-        return self.read_history(note.since, note.epoch) if note else SourceHistory((), self.dead_letters)
+        return self.read_history(note.since, note.epoch) if note else SourceHistory((), self.paths.dead_letter)
 
     def read_history(self, since: int, upto: int) -> SourceHistory:
         """The plans of committed epochs of an incarnation, from epoch ``since`` to ``upto``."""
-        refused = self.log.lines(self.node.name, "refused", since - 1)
-        plans = self.log.lines(self.node.name, "plan", since - 1)
-        committed = [body for epoch, body in plans.items() if epoch <= upto and epoch not in refused]
-        return SourceHistory([EpochPlan.model_validate_json(body) for body in committed], self.dead_letters)
+        plans = self.log.open_plans(self.node.name, since - 1)
+        return SourceHistory([plan for epoch, plan in plans.items() if epoch <= upto], self.paths.dead_letter)
 
 
 def _show_row(row: Row, unit: str) -> str:
@@ -324,3 +325,36 @@ def _show_row(row: Row, unit: str) -> str:
     place = f"{unit} {row.line}" if row.line is not None else f"bad row {row.position}"
     text = row.text if len(row.text) <= limits.MESSAGE_WIDTH else f"{row.text[: limits.MESSAGE_WIDTH]}…"
     return f"{row.file}, {place}: {json.dumps(text, ensure_ascii=False)} ({row.reason})"
+
+
+@dataclass(frozen=True)
+class OpenLetters:
+    """Open dead letters: their epochs, files that are dead as a whole, and the total number of letters."""
+
+    epochs: tuple[int, ...] = ()
+    files: frozenset[str] = frozenset()
+    count: int = 0
+
+
+def open_letters(path: str, plans: Sequence[EpochPlan]) -> OpenLetters:
+    """The open letters at ``path``, of the committed plans of the source's incarnation; read without Spark."""
+    table = open_table(path)
+    if table is None:
+        return OpenLetters()
+    committed = {plan.epoch for plan in plans}
+    retried = {epoch for plan in plans for epoch in plan.retries}
+    last_read = {path: plan.epoch for plan in plans if plan.reads for path in plan.reads.paths}
+    dataset = table.to_pyarrow_dataset()
+    if "position" not in dataset.schema.names:
+        return OpenLetters()
+    # Letters of releases before 0.2 have no position, and cannot be parsed again.
+    of_open = pc.field("epoch").isin(sorted(committed - retried)) & pc.field("position").is_valid()
+    lines = dataset.to_table(["epoch", "file", "position"], filter=of_open).to_pylist()
+    letters = [
+        line for line in lines if line["position"] > 0 or last_read.get(line["file"], line["epoch"]) <= line["epoch"]
+    ]
+    return OpenLetters(
+        tuple(sorted({line["epoch"] for line in letters})),
+        frozenset(line["file"] for line in letters if line["position"] == 0),
+        len(letters),
+    )

@@ -9,7 +9,7 @@ column is null is null, and its record is in partition 0. ``{"place": expr("city
     o4 NULL              -    NULL              partition 0
 
 Records of several partitions meet in one: there they are in the processing order of their epoch. The partition is
-that which sources give the same key (``infra/sources/source_frames.py``), so that both can be joined.
+that which sources give the same key (``infra/sources/row_to_record.py``), so that both can be joined.
 
 Source: released Kafka Streams 4.x, ``KStream.selectKey`` with ``repartition``. Held by
 ``tests/joins/stateless/test_stateless.py``.

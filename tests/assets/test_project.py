@@ -59,15 +59,15 @@ def test_a_command_works_on_the_one_that_it_is_given(one: Project) -> None:
 
 STATE = {
     "infra.delta.lines._behind": "the newest version of tables behind a URL, asked again by the tag of its commit",
-    "infra.delta.pinned_versions._views": "what a session has open, by session",
-    "infra.engine.interpretation._set": "what a session is set to, by session",
+    "infra.delta.io._views": "what a session has open, by session",
+    "infra.engine.fit._compiled": "what a session is set to, by session",
     "infra.engine.session._lost": "why the engine before was given up",
     "infra.engine.session._open": "the sessions of the process",
-    "infra.engine.shuffles._set": "what a session is set to, by session",
+    "infra.engine.fit._partitions": "what a session is set to, by session",
     "infra.epochs.node_lock._LEASES": "the leases that the process holds, by the folder of the lock",
     "infra.source_range._classes": "the registered kinds of ranges",
-    "infra.sources.kind._kinds": "the registered kinds of sources",
-    "infra.sources.postgres.snapshot._held": "transactions that keep a snapshot, by slot",
+    "infra.sources.kind.KINDS": "the registered kinds of sources",
+    "infra.sources.postgres.slot._held": "transactions that keep a snapshot, by database and slot",
 }
 """What modules keep for the whole process, and of what; the list may only shrink. Nothing in `assets` is there."""
 CONTAINERS = {"dict", "list", "set", "local", "defaultdict", "OrderedDict", "WeakKeyDictionary"}

@@ -22,8 +22,7 @@ from rivermeet.assets.cli.terminal import project_here
 from rivermeet.assets.defs.runs import run_pipeline
 from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.postgres.lsn import lsn_text
-from rivermeet.infra.postgres.wal_range import WalRange
+from rivermeet.infra.postgres.wal_range import WalRange, lsn_text
 from rivermeet.pipelines import Pipeline, Postgres
 from tests.demos.beside import beside
 from tests.demos.shop import JOINED, TABLES, Shop

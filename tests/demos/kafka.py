@@ -26,7 +26,7 @@ from rivermeet.assets.demo import feeds
 from rivermeet.assets.demo.topics import TopicFeed
 from rivermeet.assets.project import Project, demo_project
 from rivermeet.infra.delta.io import read
-from rivermeet.infra.kafka.encoding import Encode, value_encoder
+from rivermeet.infra.kafka.formats.codecs import Encode, value_encoder
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.pipelines import Avro, Node, Pipeline
 from rivermeet.pipelines.plural import pluralize

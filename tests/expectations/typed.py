@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from rivermeet.expectations.judge.xxhash64 import as_bigint
 from rivermeet.expectations.results import Judged, Part, Relation
-from rivermeet.infra.delta.scan_sql import register_rows
+from rivermeet.infra.delta.scan import register_rows
 from rivermeet.pipelines import Node
 from tests.expectations.clean import CLEAN, Epoch
 from tests.expectations.nodes import Row, _schema

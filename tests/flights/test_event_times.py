@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from rivermeet.assets.demo.feeds import feed
 from rivermeet.infra.sources.files.discovery import FileState
 from rivermeet.infra.sources.files.reading import read
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.pipelines.flights import PIPELINE
 from tests.flights import recompute
 

@@ -23,7 +23,7 @@ import pytest
 import yaml
 
 from rivermeet.infra.engine import conf
-from rivermeet.infra.redaction import redact
+from rivermeet.infra.printable import redact
 from rivermeet.infra.settings import Settings
 from tests.project.deployed import (
     DEPLOY,

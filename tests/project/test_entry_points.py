@@ -29,7 +29,7 @@ house = tests.toy_format:RULES
 USES = """
 from rivermeet.pipelines.family import families
 from rivermeet.infra.source_kinds import kind_of
-from rivermeet.infra.sources.kafka.decoding import decoder
+from rivermeet.infra.kafka.formats.codecs import decoder
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.pipelines import Pipeline

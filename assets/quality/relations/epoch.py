@@ -17,11 +17,10 @@ from rivermeet.expectations.invariant import quote
 from rivermeet.expectations.results import Judged, Part, Relation
 from rivermeet.expectations.rules.record_sql import fields_of, last_of
 from rivermeet.infra.commit_note import Offsets
-from rivermeet.infra.delta.changelog_files import epoch_files, files_of, files_with
+from rivermeet.infra.delta.changelog_files import any_of_sql, between_sql, epoch_files, files_of, files_with
 from rivermeet.infra.delta.io import notes
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import open_table
-from rivermeet.infra.delta.offsets import any_of_sql, between_sql
 from rivermeet.infra.delta.plain_files import fields_at, schema_at
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.inputs import open_sql, pin_table

@@ -19,11 +19,10 @@ from rivermeet.assets.quality.relations.parts import bounds, node_part
 from rivermeet.expectations.invariant import Scope, pack
 from rivermeet.expectations.results import Judged, Relation
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta.changelog_files import files_with
+from rivermeet.infra.delta.changelog_files import between_sql, count_between, files_with
 from rivermeet.infra.delta.io import last_note, note_upto, notes
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import open_table, rows_in
-from rivermeet.infra.delta.offsets import between_sql, count_between
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node, limits

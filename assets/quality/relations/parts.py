@@ -13,8 +13,7 @@ from rivermeet.expectations.results import Part, Relation
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.plain_files import read_files
-from rivermeet.infra.delta.scan import Scan, scan
-from rivermeet.infra.delta.scan_sql import quote_name, register_rows, rows_of
+from rivermeet.infra.delta.scan import Scan, quote_name, register_rows, rows_of, scan
 from rivermeet.infra.delta.staged import Staged, read_staged
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines.expressions import quote

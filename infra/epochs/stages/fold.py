@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta.changelog_files import count_between
 from rivermeet.infra.delta.fold import fold
 from rivermeet.infra.delta.fold import refold as replace_table
 from rivermeet.infra.delta.io import last_note, protect
 from rivermeet.infra.delta.lines import open_table, rows_in
-from rivermeet.infra.delta.offsets import count_between
-from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.fit import fit_compilation
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.external_modifications import refuse_modified_node
 from rivermeet.pipelines import Node, limits

@@ -17,9 +17,8 @@ from pyspark.sql import DataFrame
 from rivermeet.infra import crash
 from rivermeet.infra.delta.side_tables import stage_side
 from rivermeet.infra.delta.staged import Staged, read_staged, stage
-from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.fit import fit_compilation, fit_shuffles
 from rivermeet.infra.engine.shared_frames import SharedFrames
-from rivermeet.infra.engine.shuffles import fit_shuffles
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.rows import Totals, schema_with_offsets, totals, with_offsets

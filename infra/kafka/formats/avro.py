@@ -32,9 +32,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as types
 
-from rivermeet.infra.kafka.formats.framing import NAME, Decode, Encode, UndecodableError, frame, unframe
+from rivermeet.infra.kafka.formats.framing import NAME, Decode, Encode, UndecodableError, as_json, frame, unframe
 from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.infra.kafka.json_text import as_json
 from rivermeet.infra.kafka.refusals import TypeWithoutFormError
 from rivermeet.pipelines import Avro
 from rivermeet.pipelines.extras import require

@@ -143,7 +143,6 @@ def message_class(files: list[FileDescriptorProto], name: str) -> type[Message]:
 
 
 def _pool(files: list[FileDescriptorProto]):
-    """The files, with all of Google's files that they may import."""
     from importlib import import_module
 
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -171,7 +170,6 @@ def _find_message(file: FileDescriptorProto, indexes: tuple[int, ...]) -> str:
 
 
 def _indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
-    """The indexes at the front of a payload, and the rest of it."""
     count, at = _varint(payload, 0)
     found: list[int] = []
     for _ in range(count):

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rivermeet.infra.kafka.encoding import Encode, value_encoder
+from rivermeet.infra.kafka.formats.codecs import JAVA, Encode, value_encoder
+from rivermeet.infra.kafka.formats.framing import as_json
 from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.infra.kafka.json_text import as_json
-from rivermeet.infra.sources.kafka.decoding import JAVA
 from rivermeet.pipelines import JSON, Number
 from rivermeet.pipelines.sink import TopicSink
 
@@ -65,7 +64,6 @@ def _message(row: Mapping[str, Any], key_of: Encode, value_of: Encode, node: byt
 
 
 def _key_encoder(sink: TopicSink) -> Encode:
-    """Create the encoder of keys."""
     if isinstance(sink.key, JSON):
         return lambda key: as_json(key).encode()
     (column,) = sink.node.key

@@ -23,11 +23,9 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from rivermeet.infra.kafka.formats.avro import avro_reader
-from rivermeet.infra.kafka.formats.framing import HEADER, MAGIC, UndecodableError
+from rivermeet.infra.kafka.formats.framing import HEADER, MAGIC, UndecodableError, as_json
 from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.infra.kafka.json_text import as_json
-from rivermeet.infra.sources.debezium.unavailable import DOUBTFUL, absence, may_be_absent
-from rivermeet.infra.sources.debezium.values import Kind, as_text
+from rivermeet.infra.sources.debezium.values import DOUBTFUL, Kind, absence, as_text, may_be_absent
 from rivermeet.pipelines import Debezium
 
 _TRUNCATED = (
@@ -82,9 +80,9 @@ class Envelope(NamedTuple):
     problem: str | None = None
 
 
-KindOf = Callable[[str], Kind | None]
-"""Returns the semantic type of a column; None without a schema."""
-KindsIn = Callable[[str], KindOf]
+Kinds = Mapping[str, Kind] | None
+"""Semantic types of columns; None without a schema."""
+KindsIn = Callable[[str], Kinds]
 """Returns those of the columns in a field."""
 
 
@@ -120,10 +118,10 @@ def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], E
         if format.full and isinstance(before, dict):
             after = after | {name: before.get(name) for name in absent}
             absent = [name for name in absent if is_absent(after.get(name))]
-        kind_of = kinds_in("after")
+        kinds = kinds_in("after")
         nulls = [name for name in format.schema if after.get(name) is None] if op == "u" and not format.full else []
-        columns = _columns(format, after, kind_of, absent)
-        written = {name: kind and kind.type for name in nulls for kind in [kind_of(name)]}
+        columns = _columns(format, after, kinds, absent)
+        written = {name: kind and kind.type for name in nulls for kind in [_kind_of(kinds, name)]}
         absent += [DOUBTFUL + name for name in nulls if may_be_absent(format.schema[name], written[name])]
         own = {
             "debezium_op": op,
@@ -149,9 +147,9 @@ def key_decode(format: Debezium, registry: Registry) -> Callable[[bytes], str]:
     return decode
 
 
-def _columns(format: Debezium, row: Mapping[str, Any], kind_of: KindOf, absent: Collection[str] = ()) -> dict[str, Any]:
+def _columns(format: Debezium, row: Mapping[str, Any], kinds: Kinds, absent: Collection[str] = ()) -> dict[str, Any]:
     return {
-        name: as_text(name, row.get(name), kind_of(name), declared, format.decimals)
+        name: as_text(name, row.get(name), _kind_of(kinds, name), declared, format.decimals)
         for name, declared in format.schema.items()
         if name not in absent
     }
@@ -215,7 +213,7 @@ def _reader(format: Debezium, registry: Registry) -> Callable[[bytes], tuple[Any
 
         def of_avro(payload: bytes) -> tuple[Any, KindsIn]:
             found, schema = read(payload)
-            return found, lambda field: _find_kind(_avro_kinds(schema, field))
+            return found, lambda field: _avro_kinds(schema, field)
 
         return of_avro
     return _json
@@ -230,12 +228,12 @@ def _json(payload: bytes) -> tuple[Any, KindsIn]:
         raise UndecodableError("is not one JSON object") from None
     if isinstance(found, dict) and set(found) == {"schema", "payload"}:
         schema = found["schema"]
-        return found["payload"], lambda field: _find_kind(None if schema is None else _json_kinds(schema, field))
-    return found, lambda field: _find_kind(None)
+        return found["payload"], lambda field: None if schema is None else _json_kinds(schema, field)
+    return found, lambda field: None
 
 
-def _find_kind(kinds: Mapping[str, Kind] | None) -> KindOf:
-    return lambda column: None if kinds is None else kinds.get(column, Kind())
+def _kind_of(kinds: Kinds, column: str) -> Kind | None:
+    return None if kinds is None else kinds.get(column, Kind())
 
 
 def _json_kinds(schema: Mapping[str, Any], field: str) -> Mapping[str, Kind]:

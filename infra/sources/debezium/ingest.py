@@ -23,14 +23,14 @@ from rivermeet.infra.delta.changelog_files import earlier_epochs
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
+from rivermeet.infra.kafka.formats.codecs import Decoder, guard
 from rivermeet.infra.kafka.refusals import TopicRefusedError
 from rivermeet.infra.sources.debezium.envelope import envelope_decode, key_decode
 from rivermeet.infra.sources.debezium.kept_values import ABSENT, with_kept_values
 from rivermeet.infra.sources.debezium.repeats import AnotherLogError, Repeats
-from rivermeet.infra.sources.kafka.decoding import Decoder, guard
 from rivermeet.infra.sources.kafka.ingest import TopicStep
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.pipelines import Debezium
 
 
@@ -45,11 +45,9 @@ class EnvelopeStep(TopicStep):
     """One source node that reads envelopes, or other values by the keys of envelopes."""
 
     def next_range(self, previous: CommitNote | None) -> TopicSlice | None:
-        """All stable records."""
         return self._of_its_log(super().next_range(previous), previous)
 
     def range_again(self, previous: CommitNote | None) -> TopicSlice | None:
-        """No record."""
         return self._of_its_log(super().range_again(previous), previous)
 
     def _of_its_log(self, found: TopicSlice | None, previous: CommitNote | None) -> TopicSlice | None:
@@ -68,7 +66,6 @@ class EnvelopeStep(TopicStep):
         return super().explain_skip(plan)
 
     def decoders(self) -> Mapping[str, Decoder | None]:
-        """Those of envelopes and their keys, and those of other formats."""
         found = dict(super().decoders())
         if isinstance(self.topic.key, Debezium):
             found["key"] = guard(key_decode(self.topic.key, self.registry), "key")
@@ -99,7 +96,7 @@ class EnvelopeStep(TopicStep):
         parsed = shared.keep(self.parse(landed, ABSENT))
         if seen.absent or plan.retries:
             is_first = plan.output_version is None or plan.replaces
-            earlier = None if is_first else earlier_epochs(spark, self.changelog, plan.epoch)
+            earlier = None if is_first else earlier_epochs(spark, self.paths.changelog, plan.epoch)
             # Cached here, too: otherwise a record would be parsed again for each value that it may lack.
             parsed = shared.keep(with_kept_values(parsed, self.source, earlier))
         return self.finish(plan, SourceFrames(parsed), counted=seen.counts)

@@ -24,7 +24,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from rivermeet.infra.sources.debezium.unavailable import DOUBTFUL
+from rivermeet.infra.sources.debezium.values import DOUBTFUL
 from rivermeet.pipelines import Debezium, Expr, Source
 from rivermeet.pipelines.expressions import quote
 from rivermeet.records.type_text import type_text
@@ -85,7 +85,6 @@ def _find_kept(source: Source) -> Mapping[str, str]:
 
 
 def _last(earlier: DataFrame, keys: DataFrame, kept: Mapping[str, str], struct: T.StructType) -> DataFrame:
-    """The last record of each of the keys, with its values."""
     there = earlier.schema["value"].dataType
     assert isinstance(there, T.StructType)
     newest = (
@@ -104,7 +103,6 @@ def _last(earlier: DataFrame, keys: DataFrame, kept: Mapping[str, str], struct: 
 
 
 def _problems(source: Source, kept: Mapping[str, str]) -> Iterator[Column]:
-    """Why a row without a value is not a record."""
     absent = F.col(ABSENT)
     yield F.lit(None).cast("string")
     assert isinstance(source.topic.value, Debezium)
@@ -124,7 +122,6 @@ def _problems(source: Source, kept: Mapping[str, str]) -> Iterator[Column]:
 
 
 def _find_required(source: Source, kept: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Expressions that need the value itself."""
     zone = source.time_zone.sql if isinstance(source.time_zone, Expr) else ""
     yield from (("the key", e.sql) for e in source.key.values())
     yield from (("the value", e.sql) for name, e in source.value.items() if name not in kept)

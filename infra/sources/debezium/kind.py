@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rivermeet.infra.sources.kafka.kind import FRESHNESS, topic_step
+from rivermeet.infra.sources.kafka.kind import FRESHNESS
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.kind import SourceContext, SourceKind
 from rivermeet.pipelines import Debezium, Node
@@ -17,7 +17,7 @@ def step(context: SourceContext, node: Node) -> EnvelopeStep:
     """A node's part in an epoch."""
     from rivermeet.infra.sources.debezium.ingest import EnvelopeStep
 
-    return topic_step(EnvelopeStep, context, node)
+    return EnvelopeStep.create(context, node)
 
 
 KIND = SourceKind("topic of Debezium", Debezium, TopicSlice, step, FRESHNESS, can_lose=True)

@@ -28,7 +28,7 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
-from rivermeet.infra.redaction import redact
+from rivermeet.infra.printable import redact
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.delta.letters import letters_again
@@ -40,7 +40,7 @@ from rivermeet.infra.sources.delta.table import TableState, table_state
 from rivermeet.infra.sources.delta.unreadable import another, unreadable
 from rivermeet.infra.sources.delta.version_range import VersionRange
 from rivermeet.infra.sources.places import URL
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.infra.sources.source_step import SourceStep
 from rivermeet.infra.sources.standing import Standing, Unread
 from rivermeet.pipelines import DeltaTable
@@ -152,7 +152,7 @@ class DeltaStep(SourceStep[VersionRange]):
     def _parse(self, spark: SparkSession, plan: EpochPlan, planned: VersionRange) -> Iterator[DataFrame]:
         """Frames as `to_records` gives them, one at least."""
         table = self.table
-        rows = list(letters_again(spark, self.dead_letters, plan.retries, table)) if plan.retries else []
+        rows = list(letters_again(spark, self.paths.dead_letter, plan.retries, table)) if plan.retries else []
         if planned.snapshot is not None:
             rows.append(whole_version(spark, table, planned))
         found = (read_added if table.changes == "append" else changes)(spark, table, planned)

@@ -17,8 +17,7 @@ def step(context: SourceContext, node: Node) -> DeltaStep:
     """A node's part in an epoch."""
     from rivermeet.infra.sources.delta.ingest import DeltaStep
 
-    data, version = context.project.settings.data, context.code_version
-    return DeltaStep(node, context.changelog(node), context.epochs.log, data, code_version=version)
+    return DeltaStep(node, context.epochs.paths(node), context.epochs.log, context.settings.data)
 
 
 KIND = SourceKind("Delta table", DeltaTable, VersionRange, step, TABLE_FRESHNESS, can_lose=True)

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, FileSystem, FileType, PyFileSystem
 
-from rivermeet.infra.delta.log import LOG
+from rivermeet.infra.delta.location import LOG
 
 _ENTRY = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet|(\d{20})\.checkpoint\..*json")

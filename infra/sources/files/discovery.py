@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from rivermeet.infra.redaction import redact
+from rivermeet.infra.printable import redact
 from rivermeet.infra.sources.places import URL
 from rivermeet.pipelines import Files
 from rivermeet.pipelines.errors import SourceError

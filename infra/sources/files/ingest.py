@@ -18,7 +18,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, SparkSession
 
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.fit import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
@@ -31,12 +31,10 @@ from rivermeet.infra.sources.files.discovery import (
     refuse_changed,
     select_unconsumed,
 )
-from rivermeet.infra.sources.files.duplicates import duplicates, hash_files, mark_duplicates
-from rivermeet.infra.sources.files.file_list import FileList, PlannedFile
-from rivermeet.infra.sources.files.letters import GONE, rows_again
-from rivermeet.infra.sources.files.reading import read, read_all
+from rivermeet.infra.sources.files.file_list import FileList, PlannedFile, duplicates, hash_files, mark_duplicates
+from rivermeet.infra.sources.files.reading import GONE, read, read_all, rows_again
 from rivermeet.infra.sources.landing_folder import new_folder
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.infra.sources.source_step import SourceHistory, SourceStep
 from rivermeet.infra.sources.standing import Standing
 from rivermeet.pipelines.plural import pluralize
@@ -74,11 +72,9 @@ class IngestStep(SourceStep[FileList]):
         return find_unread(self.so_far(self.note()), self._discover())
 
     def find_standing(self) -> Standing:
-        """The number of unread files, of a source that has read any."""
         return Standing(len(self.find_unread()) if self.note() is not None else None)
 
     def describe_unread(self) -> str:
-        """Describe the number of files."""
         try:
             files = len(self.find_unread())
         except ValueError:  # a file changed after it was read: the next run reports it
@@ -86,7 +82,6 @@ class IngestStep(SourceStep[FileList]):
         return pluralize(files, "file") if files else ""
 
     def describe_loss(self) -> str | None:
-        """Describe the files that a rebuild would lose because they are gone, or None."""
         found = self.note()
         there = {state.path for state in self._discover()}
         consumed = states(select_loaded(self.so_far(found)))
@@ -101,17 +96,15 @@ class IngestStep(SourceStep[FileList]):
         return self._plan_files(found, so_far) if found or self.has_new_columns(previous) else None
 
     def range_again(self, previous: CommitNote | None) -> FileList | None:
-        """The files that are dead as a whole."""
         so_far = self.so_far(previous)
         return self._plan_files([state for state in self._discover() if state.path in so_far.open.files], so_far)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """Read the planned files and letters; rows that are not records go to the dead-letter table."""
         planned = _files(plan)
         files, not_read = states(planned), duplicates(planned)
         again: list[DataFrame] = []
         if plan.retries:
-            again = rows_again(spark, self.dead_letters, self.source.files, plan.retries)
+            again = rows_again(spark, self.paths.dead_letter, self.source.files, plan.retries)
             before = self.read_history(plan.since, plan.previous_epoch)
             gone = before.open.files - {file.path for file in planned}
             files += [state for state in states(last_planned(before)) if state.path in gone]
@@ -123,13 +116,9 @@ class IngestStep(SourceStep[FileList]):
             fit_compilation(spark, plan.rows if found.count is None else found.count)
             return SourceFrames(shared.keep(found.parsed))
 
-        found = read_all(keep, {state.path for state in files})
-        whole = found.dead_files if self.source.max_bad_share else len(duplicates(planned))
-        return self.finish(plan, found.frames, dead=found.dead, not_rows=whole)
-
-    def within(self, plan: EpochPlan) -> str:
-        """How many files."""
-        return pluralize(len(_files(plan)), "file")
+        frames, dead, dead_files = read_all(keep, {state.path for state in files})
+        whole = dead_files if self.source.max_bad_share else len(duplicates(planned))
+        return self.finish(plan, frames, dead=dead, not_rows=whole)
 
     def _plan_files(self, found: Iterable[FileState], so_far: SourceHistory) -> FileList:
         files = hash_files(found)

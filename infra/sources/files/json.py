@@ -18,10 +18,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rivermeet.infra.sources.declared_types import declare
-from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE
 from rivermeet.infra.sources.files.landing.files import land
 from rivermeet.infra.sources.files.landing.lines import Lines
-from rivermeet.infra.sources.files.line_formats import NOT_UTF8, FileRows, Ranks, split_lines
+from rivermeet.infra.sources.files.line_formats import NOT_UTF8, NOT_UTF8_LINE, FileRows, Ranks, split_lines
 from rivermeet.pipelines import Files
 from rivermeet.pipelines.expressions import quote
 from rivermeet.records.type_text import kind_of, type_text

@@ -18,12 +18,11 @@ def step(context: SourceContext, node: Node) -> IngestStep:
 
     return IngestStep(
         node,
-        context.changelog(node),
+        context.epochs.paths(node),
         context.epochs.log,
-        context.project.settings.data,
-        context.project.sessions.open,
-        context.landing(node) if context.project.sessions.settings.lands_files else None,
-        code_version=context.code_version,
+        context.settings.data,
+        context.sessions.open,
+        context.landing(node) if context.sessions.settings.lands_files else None,
     )
 
 

@@ -25,6 +25,7 @@ _NAMES = pa.schema(
     [("uri", pa.string()), ("file", pa.string()), ("file_rank", pa.int32()), ("modified_ms", pa.int64())]
 )
 NOT_UTF8 = "the file is not UTF-8 text; save it as UTF-8"
+NOT_UTF8_LINE = "the line is not UTF-8 text"
 _NEVER = "\u0001\u0002\u0003"
 _NO_QUOTE = "\ufdd1"
 """A noncharacter, which does not occur in text; an empty quote would be NUL to Spark, which broken files do contain."""

@@ -85,7 +85,6 @@ def _layout(spark: SparkSession, path: str) -> tuple[_Layout, int | None]:
 
 
 def _rows(spark: SparkSession, files: Files, ranks: Ranks, layout: _Layout) -> DataFrame | str:
-    """Rows of files of one layout, or why they cannot be read."""
     try:
         scan = spark.read.parquet(*[spark_path(path) for path in ranks])
         for column in files.schema:

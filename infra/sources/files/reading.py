@@ -7,7 +7,7 @@ No content of a file prevents the others from being read:
     2.csv   another header, UTF-16; a .gz cut short, a damaged .parquet: one dead letter for the file, without text
     3.csv   empty, or a header alone: nothing
 
-A file is read completely or not at all, so a dead file can be read again (``infra/sources/dead_letters.py``).
+A file is read completely or not at all, so a dead file can be read again (``infra/sources/source_step.py``).
 Held by ``tests/infra/sources/test_bad_input.py``, ``tests/infra/sources/test_reading.py``.
 """
 
@@ -15,26 +15,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from weakref import WeakSet
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from rivermeet.infra.delta.io import read as read_table
 from rivermeet.infra.small_frames import frame_of, numbers_of
-from rivermeet.infra.sources.files.csv import csv_rows
+from rivermeet.infra.sources.declared_types import declare, no_text
+from rivermeet.infra.sources.files.csv import csv_rows, header_problem, parse_csv
 from rivermeet.infra.sources.files.discovery import FileState, unopenable
-from rivermeet.infra.sources.files.json import json_rows
+from rivermeet.infra.sources.files.json import json_rows, parse_json_lines
 from rivermeet.infra.sources.files.landing.lines import NOT_GZIP
 from rivermeet.infra.sources.files.line_formats import Place, Problems, Ranks
-from rivermeet.infra.sources.files.parquet import parquet_rows
+from rivermeet.infra.sources.files.parquet import parquet_rows, parse_parquet_rows
 from rivermeet.infra.sources.places import path_of
-from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.row_to_record import SourceFrames, is_cut, partition_of, to_records
 from rivermeet.pipelines import Files, Source
 from rivermeet.pipelines.errors import SourceError
 
@@ -95,17 +95,12 @@ def read(
     return SourceFrames(parsed.withColumn("partition", partition_of(F.col("key"), partitions)), count)
 
 
-@dataclass(frozen=True)
-class ReadFiles:
-    """The computed frames, and the number of dead rows, which includes one for each of ``dead_files``."""
-
-    frames: SourceFrames
-    dead: int
-    dead_files: int
-
-
-def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collection[str]) -> ReadFiles:
+def read_all(
+    read: Callable[[Mapping[str, str]], SourceFrames], files: Collection[str]
+) -> tuple[SourceFrames, int, int]:
     """Compute the frames of ``read``, which reads and caches all files except those passed with a reason.
+
+    Returns them, and the number of dead rows, and how many of these are whole files.
 
     A file that fails the scan does not affect the others.
     """
@@ -115,7 +110,7 @@ def read_all(read: Callable[[Mapping[str, str]], SourceFrames], files: Collectio
             frames = read(damaged)
             dead = F.isnotnull("reason")
             rows, whole = numbers_of(frames.parsed, F.count_if(dead), F.count_if(dead & F.isnull("text")))
-            return ReadFiles(frames, rows, whole)
+            return frames, rows, whole
         except PySparkException as error:
             path = path_of((error.getMessageParameters() or {}).get("path", ""))
             kind = error.getCondition() or ""
@@ -145,3 +140,54 @@ def _of_files(spark: SparkSession, files: Files, ranks: Ranks, problems: Problem
         *nothing("ARRAY<INT>", "instants"),
         "malformed",
     )
+
+
+GONE = "the file cannot be read again, because it is no longer among the files of the source; deliver it again"
+_OTHER = "the row was a line of JSON; its source reads another format now"
+_CUT = "the row is not kept whole and cannot be read again; deliver it in a new file"
+
+
+def rows_again(spark: SparkSession, path: str, files: Files, epochs: Sequence[int]) -> list[DataFrame]:
+    """Rows of the letters of these epochs, by the current declaration, as from `as_declared`; ``path`` is the table.
+
+    Letters of files are not included: the file itself is read again.
+    """
+    lines = _in_order(read_table(spark, path).where(F.col("epoch").isin(list(epochs)) & (F.col("position") > 0)))
+    rows = [_dead(lines.where(is_cut(F.col("text"))), files.schema, _CUT)]
+    whole = lines.where(~is_cut(F.col("text")))
+    if files.format == "json":
+        return [*rows, parse_json_lines(whole, files)]
+    rows.append(_dead(whole.where(F.isnull("header")), files.schema, _OTHER))
+    for header in sorted(line.header for line in whole.select("header").distinct().collect() if line.header):
+        part = whole.where(F.col("header") == header)
+        parsed = _below(part, header, files)
+        rows.append(_dead(part, files.schema, parsed) if isinstance(parsed, str) else parsed)
+    return rows
+
+
+def _below(lines: DataFrame, header: str, files: Files) -> DataFrame | str:
+    if files.format == "parquet":
+        return parse_parquet_rows(lines, header, files)
+    return header_problem(header, files) or parse_csv(lines, header, files)
+
+
+def _in_order(letters: DataFrame) -> DataFrame:
+    """Letters as `LINE_COLUMNS`, by epoch, file and position, and before all files that are read."""
+    last_first = Window.partitionBy(F.lit(0)).orderBy(F.desc("epoch"), F.desc("file"))
+    files = letters.select("epoch", "file").distinct().withColumn("file_rank", -F.row_number().over(last_first))
+    return letters.join(F.broadcast(files), ["epoch", "file"]).select(
+        F.col("file_rank").cast("int"),
+        "file",
+        "modified_ms",
+        no_text().alias("member"),
+        F.lit(0).cast("bigint").alias("block"),
+        F.col("position").cast("bigint").alias("row"),
+        "line",
+        "text",
+        "header",
+    )
+
+
+def _dead(lines: DataFrame, schema: Mapping[str, str], reason: str) -> DataFrame:
+    """Lines as `as_declared` gives them, dead for one reason."""
+    return declare(lines, schema, [F.lit(None).cast(kind) for kind in schema.values()], F.lit(reason))

@@ -31,7 +31,7 @@ def consume_slice(
 ) -> Iterator[list[Message]]:
     """The records of a slice, as many at a time as are available; TopicRefusedError if they cannot be read.
 
-    ``name`` is the source, as ``PIPELINE.SOURCE``, and ``patience`` the seconds to wait for progress.
+    ``name`` is what reads it, such as ``PIPELINE.SOURCE``, and ``patience`` the seconds to wait for progress.
     """
     from confluent_kafka import KafkaException, TopicPartition
 
@@ -85,7 +85,7 @@ def _until(
             # The consumer reports no error for a deleted topic.
             topic_id(connection, planned.topic)
             raise BrokerUnavailableError(
-                f"source '{name}': the broker gave no record of topic '{planned.topic}' for {patience:.0f} s; the "
+                f"'{name}': the broker gave no record of topic '{planned.topic}' for {patience:.0f} s; the "
                 "plan is kept: run again",
                 source=name,
                 topic=planned.topic,

@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from rivermeet.infra.engine.jars import kafka_source_jars
+from rivermeet.infra.kafka.formats.codecs import JAVA
 from rivermeet.infra.kafka.formats.framing import HEADER
 from rivermeet.infra.settings import Settings, SettingsError
-from rivermeet.infra.sources.kafka.decoding import JAVA
 from rivermeet.infra.sources.kafka.landing import SCHEMA
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import JSON, Kafka, Number
@@ -40,7 +40,7 @@ _MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM": "scram.ScramLoginModule"
 def slice_rows(
     settings: Settings, spark: SparkSession, planned: TopicSlice, topic: Kafka, patience: float
 ) -> DataFrame:
-    """The records of a slice, in the schema of `Landing`; nothing is read yet.
+    """The records of a slice, with the columns of ``landing.SCHEMA``; nothing is read yet.
 
     After ``patience`` seconds without a record, reading fails. What Spark's source does not support is a SettingsError.
     """

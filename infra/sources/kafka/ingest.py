@@ -17,8 +17,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,19 +27,19 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.fit import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.formats.codecs import Decoder, decoders_of
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.kafka.refusals import TopicPositionLostError, TopicRefusedError
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.source_range import SourceRange
 from rivermeet.infra.sources.kafka.consume import consume_slice
-from rivermeet.infra.sources.kafka.decoding import Decoder, decoders_of
-from rivermeet.infra.sources.kafka.lag import COLUMNS, PartitionLag, is_fresh
-from rivermeet.infra.sources.kafka.landing import Landing, Passed, build_rows, landing_of, letters_again
+from rivermeet.infra.sources.kafka.engine_reader import slice_rows
+from rivermeet.infra.sources.kafka.landing import SCHEMA, Passed, build_rows, landing_of, letters_again
 from rivermeet.infra.sources.kafka.rows import decode_landed
 from rivermeet.infra.sources.kafka.topic import (
     TopicState,
@@ -49,12 +50,14 @@ from rivermeet.infra.sources.kafka.topic import (
     topic_state,
     unreadable,
 )
-from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.infra.sources.row_to_record import to_records
-from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.kafka.topic_slice import COLUMNS, PartitionLag, TopicSlice, is_fresh
+from rivermeet.infra.sources.kind import SourceContext
+from rivermeet.infra.sources.landing_folder import LandingFolder
+from rivermeet.infra.sources.places import spark_path
+from rivermeet.infra.sources.row_to_record import SourceFrames, partition_of, to_records
 from rivermeet.infra.sources.source_step import SourceStep
 from rivermeet.infra.sources.standing import Fresh, ReportTable, Standing
-from rivermeet.pipelines import Kafka, limits
+from rivermeet.pipelines import Kafka, Node, limits
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,16 @@ class TopicStep(SourceStep[TopicSlice]):
     position_lost: ClassVar[type[EpochRefusedError]] = TopicPositionLostError
     ranges: ClassVar[type[SourceRange]] = TopicSlice
 
+    @classmethod
+    def create(cls, context: SourceContext, node: Node) -> Self:
+        """A node's step; Spark's own source reads its topic where the settings say so."""
+        settings, epochs = context.settings, context.epochs
+        by_engine = None if settings.topic_reader == "driver" else partial(slice_rows, settings)
+        clients = context.connection(), context.registry()
+        return cls(node, epochs.paths(node), epochs.log, *clients, context.landing(node), by_engine=by_engine)
+
     @property
     def topic(self) -> Kafka:
-        """The declared topic."""
         return self.source.topic
 
     def state(self) -> TopicState:
@@ -104,7 +114,6 @@ class TopicStep(SourceStep[TopicSlice]):
         return lag_of(read, state)
 
     def find_standing(self) -> Standing:
-        """The number of unread offsets, and the state of each partition."""
         lag, now_ms = self.lag(), time.time() * 1000
         lines = [f"topic '{self.topic.topic}', partition {one.partition}: {one.describe(now_ms)}" for one in lag]
         return Standing(sum(one.behind for one in lag), lines)
@@ -114,7 +123,6 @@ class TopicStep(SourceStep[TopicSlice]):
         return is_fresh(self.lag(), freshness_ms, now_ms)
 
     def report(self) -> ReportTable | None:
-        """Each partition, as of the newest plan."""
         try:
             found = self.position(self.note())
         except TopicPositionLostError:
@@ -125,14 +133,12 @@ class TopicStep(SourceStep[TopicSlice]):
         return ReportTable("topic", caption, COLUMNS, rows) if rows else None
 
     def next_range(self, previous: CommitNote | None) -> TopicSlice | None:
-        """All stable records."""
         before = self.position(previous)
         found = next_slice(before, self.state(), self.name, self.accept_loss)
         due = found.unread or found.lost or (before is not None and before.id != found.id)
         return found if due or self.has_new_columns(previous) else None
 
     def range_again(self, previous: CommitNote | None) -> TopicSlice | None:
-        """No record."""
         before = self.position(previous)
         if before is None:
             return None
@@ -140,7 +146,6 @@ class TopicStep(SourceStep[TopicSlice]):
         return before.model_copy(update={"ranges": ends, "added": (), "lost": {}, "anew": False})
 
     def unreadable(self, planned: TopicSlice) -> TopicRefusedError | None:
-        """The refusal of a slice that can no longer be read; None if it can."""
         return unreadable(planned, self.state(), self.name) if planned.unread else None
 
     def explain_skip(self, plan: EpochPlan) -> str | None:
@@ -150,7 +155,6 @@ class TopicStep(SourceStep[TopicSlice]):
         return "it was planned without the loss that is accepted" if why is None and is_old else why
 
     def describe_loss(self) -> str | None:
-        """Describe the records that a rebuild would lose because they can no longer be read, or None."""
         slices = self.ranges_of(self.so_far(self.note()).plans)
         if not slices:
             return None
@@ -160,13 +164,11 @@ class TopicStep(SourceStep[TopicSlice]):
         return None if why is None else f"what it read of topic '{slices[-1].topic}' is gone ({type(why).__name__})"
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """Consume the planned slice, or decode the planned letters again, into records and dead letters."""
         landed = self.land(spark, plan)
         crash.crash_at("landed", self.node.name)
         return self.finish(plan, SourceFrames(shared.keep(self.parse(landed))))
 
     def within(self, plan: EpochPlan) -> str:
-        """The topic."""
         return self.source.reads.label
 
     def decoders(self) -> Mapping[str, Decoder | None]:
@@ -177,7 +179,7 @@ class TopicStep(SourceStep[TopicSlice]):
         """Land the planned slice, or the planned letters; ``passed`` says which new records are skipped."""
         planned = plan.reads
         assert isinstance(planned, TopicSlice), "a plan of a topic has a slice"
-        landing = Landing.create(self.landing, plan.epoch)
+        landing = LandingFolder.create(self.landing, plan.epoch, SCHEMA)
         if self.by_engine is not None and planned.unread and not plan.retries:
             self._land_by_engine(self.by_engine(spark, planned, self.topic, self.patience), planned, landing)
             fit_compilation(spark, planned.records)
@@ -191,7 +193,7 @@ class TopicStep(SourceStep[TopicSlice]):
         parsed = to_records(decode_landed(landed, self.topic), self.source, own, absent)
         return parsed if own else parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
 
-    def _land_by_engine(self, read: DataFrame, planned: TopicSlice, landing: Landing) -> None:
+    def _land_by_engine(self, read: DataFrame, planned: TopicSlice, landing: LandingFolder) -> None:
         self.refuse_unreadable(planned)
         if planned.since:
             # Spark's own source does not check leader epochs: the first record of each partition is read here, too.
@@ -201,7 +203,8 @@ class TopicStep(SourceStep[TopicSlice]):
             ):
                 pass
         try:
-            landing.write_frame(read)
+            # Once, so that the broker is not read again.
+            read.write.mode("append").parquet(spark_path(str(landing.folder)))
         except Exception:
             # Spark's errors contain hosts: the current error of the broker is shown instead, if there is one.
             self.refuse_unreadable(planned)
@@ -211,7 +214,7 @@ class TopicStep(SourceStep[TopicSlice]):
     def _land(self, plan: EpochPlan, planned: TopicSlice, passed: Passed | None) -> Iterator[pa.Table]:
         decoders = self.decoders()
         if plan.retries:
-            yield from letters_again(self.dead_letters, plan.retries, landing_of(self.topic, decoders))
+            yield from letters_again(self.paths.dead_letter, plan.retries, landing_of(self.topic, decoders))
         if not planned.unread:
             return
         self.refuse_unreadable(planned)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.kind import FreshnessRule, SourceContext, SourceKind
@@ -12,31 +11,12 @@ from rivermeet.pipelines import Kafka, Node
 if TYPE_CHECKING:
     from rivermeet.infra.sources.kafka.ingest import TopicStep
 
-_Step = TypeVar("_Step", bound="TopicStep")
-
-
-def topic_step(of: type[_Step], context: SourceContext, node: Node) -> _Step:
-    """A node's part in an epoch, of a kind that reads topics."""
-    from rivermeet.infra.sources.kafka.engine_reader import slice_rows
-
-    settings = context.project.settings
-    return of(
-        node,
-        context.changelog(node),
-        context.epochs.log,
-        context.project.connection,
-        context.project.registry,
-        context.landing(node),
-        by_engine=None if settings.topic_reader == "driver" else partial(slice_rows, settings),
-        code_version=context.code_version,
-    )
-
 
 def step(context: SourceContext, node: Node) -> TopicStep:
     """A node's part in an epoch."""
     from rivermeet.infra.sources.kafka.ingest import TopicStep
 
-    return topic_step(TopicStep, context, node)
+    return TopicStep.create(context, node)
 
 
 FRESHNESS = FreshnessRule(

@@ -16,19 +16,15 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.kafka.formats.codecs import Decoder
 from rivermeet.infra.kafka.formats.framing import schema_id
-from rivermeet.infra.sources.kafka.decoding import Decoder
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.infra.sources.landing_folder import LandingFolder, new_folder
-from rivermeet.infra.sources.places import spark_path
 from rivermeet.pipelines import Avro, Kafka, Protobuf
 from rivermeet.pipelines.reads.kafka import Format, Objects, OtherFormat
 
@@ -72,22 +68,6 @@ class Payloads(NamedTuple):
 
 Lands = Callable[[int, Sequence[int], Sequence[int], Payloads], pa.Table]
 """Builds rows of ``SCHEMA`` from a ``file_rank``, the ``block`` and ``row`` of each record, and the records."""
-
-
-class Landing(LandingFolder):
-    """The folder of one attempt at an epoch."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, SCHEMA)
-
-    @classmethod
-    def create(cls, node_folder: Path, epoch: int) -> Landing:
-        """A new folder; those of earlier attempts are removed."""
-        return cls(new_folder(node_folder, epoch))
-
-    def write_frame(self, records: DataFrame) -> None:
-        """Write records with the engine, once, so that the broker is not read again."""
-        records.write.mode("append").parquet(spark_path(str(self.folder)))
 
 
 Passed = Callable[[Payloads, Sequence[Any]], Sequence[bool]]
@@ -146,18 +126,13 @@ def _payloads(messages: Sequence[Message]) -> Payloads:
         cast(list[int], [message.partition() for message in messages]),
         cast(list[int], [message.offset() for message in messages]),
         [message.timestamp()[1] for message in messages],
-        [_bytes(message.key()) for message in messages],
-        [_bytes(message.value()) for message in messages],
+        cast(list[bytes | None], [message.key() for message in messages]),
+        cast(list[bytes | None], [message.value() for message in messages]),
         [[{"key": k, "value": v} for k, v in cast(Any, found)] if found else None for found in headers],
     )
 
 
-def _bytes(payload: bytes | str | None) -> bytes | None:
-    return payload.encode() if isinstance(payload, str) else payload
-
-
 def _names_schema(format: Format | None) -> bool:
-    """Whether payloads may begin with the id of a schema."""
     bare = (isinstance(format, Avro) and format.writer) or (isinstance(format, Protobuf) and format.descriptor)
     return isinstance(format, Objects) and not isinstance(format, OtherFormat) and not bare
 

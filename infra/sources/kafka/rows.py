@@ -64,7 +64,6 @@ def decode_landed(landed: DataFrame, topic: Kafka) -> DataFrame:
 
 
 def _text(place: str, format: Format | None, envelope: Mapping[str, str] | None = None) -> dict[str, Column]:
-    """The text of columns, and its parsed form."""
     if isinstance(format, JSON | Text):
         payload = F.col(place)
         if isinstance(format, JSON):
@@ -85,7 +84,6 @@ def _encodings(format: Format) -> tuple[str, ...]:
 
 
 def _columns(place: str, format: Format | None) -> tuple[dict[str, Column], list[Column]]:
-    """Declared columns of a key or value, and its possible problems."""
     if format is None:
         return {}, []
     text, problems = F.col(f"{place}_text"), []

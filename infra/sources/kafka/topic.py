@@ -9,27 +9,42 @@
     refused      stable end 14, but in a log that once ended at 9: the broker shows it by the leader epoch at 12
 
 The slice is logged before it is read, and the position is the end of the last committed slice, never that
-of a consumer group. Held by ``tests/infra/sources/kafka/test_slices.py``
-and ``tests/infra/sources/test_faults.py``.
+of a consumer group.
+
+In joins of topics that keep their partitions equal keys meet only if both have the same number of partitions:
+
+| left | right | the join |
+|---|---|---|
+| topic of 4 partitions | topic of 4 | is allowed: Kafka's default partitioner puts equal keys into equal partitions |
+| topic of 4 | topic of 6 | is refused, naming both topics |
+| topic of 4, then 6 by an increase | topic of 4 | is refused from then on |
+| ``partitions=8`` declared | ``partitions=8`` declared | is allowed: both are rehashed |
+
+A topic against files, or against a topic that is rehashed, is refused when it is declared. Held by
+``tests/infra/sources/kafka/test_slices.py``, ``tests/infra/sources/test_faults.py`` and
+``tests/infra/sources/kafka/test_joins.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.infra.kafka.connection import Connection, topic_refusal
 from rivermeet.infra.kafka.refusals import (
     EndWentBackError,
+    NotCoPartitionedError,
     RecordsGoneError,
     TopicRefusedError,
     TopicRemadeError,
 )
-from rivermeet.infra.kafka.topics import topic_refusal
-from rivermeet.infra.sources.kafka.lag import PartitionLag
-from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.pipelines import limits
+from rivermeet.infra.sources.kafka.topic_slice import PartitionLag, TopicSlice
+from rivermeet.pipelines import Node, limits
+from rivermeet.pipelines.plural import pluralize
 
 
 @dataclass(frozen=True)
@@ -168,3 +183,46 @@ def lag_of(planned: TopicSlice | None, state: TopicState) -> list[PartitionLag]:
         PartitionLag(p, ends.get(p, 0), stable, state.high[p], times.get(p), state.newest.get(p))
         for p, stable in sorted(state.stable.items())
     ]
+
+
+class Topics(NamedTuple):
+    """Finds the slices of a pipeline's topics, in its tables and its epoch log."""
+
+    tables: str
+    log: EpochLog
+
+    def slice_of(self, node: Node) -> TopicSlice | None:
+        """The last slice of the topic whose partitions a node has; None if it has others, or none was read."""
+        while node.operation is not None and not node.partitions:
+            node = next(iter(node.operation.inputs.values()))
+        found = None
+        if node.source is not None and not node.partitions:
+            found = last_note(NodeTables(self.tables, node.pipeline.name, node.name).changelog)
+        if found is None:
+            return None
+        plan = self.log.plan_of(node.name, found[1].epoch)
+        return plan.reads if plan is not None and isinstance(plan.reads, TopicSlice) else None
+
+    def count(self, node: Node) -> int:
+        """The number of partitions of a node."""
+        found = None if node.partitions else self.slice_of(node)
+        return node.partitions or (len(found.ranges) if found is not None else 0)
+
+    def refuse_unequal(self, node: Node) -> None:
+        """Raise `NotCoPartitionedError` for a node whose inputs are topics with different numbers of partitions."""
+        assert node.operation is not None
+        if not node.operation.co_partitioned:
+            return
+        parts = [part for part in node.operation.inputs.values() if part.is_stored and part.kind != "global_table"]
+        slices = [found for part in parts if (found := self.slice_of(part)) is not None]
+        if len({len(found.ranges) for found in slices}) > 1:
+            one, other = slices[0], next(s for s in slices if len(s.ranges) != len(slices[0].ranges))
+            raise NotCoPartitionedError(
+                f"'{node.pipeline.name}.{node.name}' is not co-partitioned: topic '{one.topic}' has "
+                f"{pluralize(len(one.ranges), 'partition')}, topic '{other.topic}' has {len(other.ranges)}, and equal "
+                "keys do not meet; give both topics the same number, or declare partitions=N at both sources, which "
+                "rehashes their keys",
+                pipeline=node.pipeline.name,
+                node=node.name,
+                topics=(one.topic, other.topic),
+            )

@@ -19,27 +19,23 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.changelog_files import records
-from rivermeet.infra.delta.io import last_note, read
-from rivermeet.infra.delta.layout import NodeTables
-from rivermeet.infra.delta.plain_files import schema_at
-from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.engine.fit import fit_compilation
 from rivermeet.infra.engine.shared_frames import SharedFrames
-from rivermeet.infra.epochs.inputs import pin_table
+from rivermeet.infra.epochs.inputs import pin_table, read_folded
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.postgres.catalog import Alterations, catalog
 from rivermeet.infra.postgres.connection import Database
-from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.publication import publish
 from rivermeet.infra.postgres.refusals import (
     KeyRepeatedError,
@@ -50,36 +46,31 @@ from rivermeet.infra.postgres.refusals import (
     TableAlteredError,
 )
 from rivermeet.infra.postgres.state import (
+    LOST,
     TableState,
     attach_source,
-    identities,
     log_end,
-    needs_snapshot,
     server_state,
     table_state,
 )
-from rivermeet.infra.postgres.unique import is_unique as is_unique_key
-from rivermeet.infra.postgres.unique import key_warning
-from rivermeet.infra.postgres.wal_range import KnownTable, WalRange
+from rivermeet.infra.postgres.wal_range import KnownTable, WalRange, lsn_text
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.settings import SettingsError
 from rivermeet.infra.source_range import SourceRange
+from rivermeet.infra.sources.landing_folder import LandingFolder
 from rivermeet.infra.sources.postgres.changes import Changes
-from rivermeet.infra.sources.postgres.emptied import with_emptied
-from rivermeet.infra.sources.postgres.lag import COLUMNS, WalLag, lag_of
-from rivermeet.infra.sources.postgres.landing import Landing, Line
-from rivermeet.infra.sources.postgres.problems import find_problems
-from rivermeet.infra.sources.postgres.repeated_key import find_repeated_key
-from rivermeet.infra.sources.postgres.rows import decode_landed
-from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine
-from rivermeet.infra.sources.postgres.snapshot import release
-from rivermeet.infra.sources.postgres.unchanged import fill_unchanged
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.postgres.landing import Line, change_tables, landing_schema, snapshot_tables
+from rivermeet.infra.sources.postgres.problems import COLUMNS, WalLag, find_problems, lag_of
+from rivermeet.infra.sources.postgres.repeated_key import find_repeated_key, key_warning
+from rivermeet.infra.sources.postgres.repeated_key import is_unique as is_unique_key
+from rivermeet.infra.sources.postgres.rows import decode_landed, fill_unchanged, with_emptied
+from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine, release
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.infra.sources.source_step import SourceStep
 from rivermeet.infra.sources.standing import Finding, ReportTable, Standing, Unread
 from rivermeet.pipelines import Node, Postgres
 from rivermeet.pipelines.expressions import quote
-from rivermeet.records.changelog import as_of, unflatten
+from rivermeet.records.changelog import as_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -104,12 +95,10 @@ class PostgresStep(SourceStep[WalRange]):
 
     @property
     def reads(self) -> Postgres:
-        """The declared table."""
         return self.source.postgres
 
     @property
     def database(self) -> Database:
-        """The database of the table."""
         return self.slot.database
 
     def position(self, note: CommitNote | None) -> WalRange | None:
@@ -120,9 +109,8 @@ class PostgresStep(SourceStep[WalRange]):
         """That of a source of the pipeline: the end of the last committed range, or the last snapshot before it."""
         if note is None:
             return None
-        body = self.log.lines(node.name, "plan", note.epoch - 1).get(note.epoch)
-        reads = EpochPlan.model_validate_json(body).reads if body is not None else None
-        found = reads if isinstance(reads, WalRange) else None
+        plan = self.log.plan_of(node.name, note.epoch)
+        found = plan.reads if plan is not None and isinstance(plan.reads, WalRange) else None
         if found is not None and found.end is None:
             taken = max(self._snapshots(node.name, note.epoch), key=lambda each: each["attempt"], default=None)
             found = None if taken is None else WalRange.model_validate(taken["wal"])
@@ -147,14 +135,13 @@ class PostgresStep(SourceStep[WalRange]):
         return found
 
     def _find_last_read(self, node: Node) -> WalRange | None:
-        """The last position of a source of the pipeline; None before the first."""
-        note = last_note(self._paths(node).changelog)
+        note = last_note(replace(self.paths, node=node.name).changelog)
         return self._position(node, note[1] if note else None)
 
     def problems(self, connection: psycopg.Connection[Any], before: WalRange | None) -> Iterator[PostgresRefusedError]:
         """All problems that prevent reading the table, each with its remedy."""
         for problem in find_problems(connection, self.slot, self.reads, before, self._tables()):
-            yield attach_source(problem, self.name, needs_snapshot(problem, before))
+            yield attach_source(problem, self.name, before is not None and isinstance(problem, LOST))
 
     def next_range(self, previous: CommitNote | None) -> WalRange | None:
         """The changes up to the cut of the pipeline; the first epoch of an incarnation is a snapshot."""
@@ -190,12 +177,10 @@ class PostgresStep(SourceStep[WalRange]):
         return None if read is None else lag_of(self.database, self.slot, read)
 
     def find_standing(self) -> Standing:
-        """The unread bytes of the log, and the log that the slot retains."""
         lag = self.lag()
         return Standing() if lag is None else Standing(lag.behind, (f"table '{self.reads.table}', {lag.description}",))
 
     def find_changed(self) -> Unread | None:
-        """The unread part of the log; None if nothing was read yet."""
         read = self.position(self.note())
         with self.database.open_connection() as connection:
             self._refuse(connection, read)
@@ -206,7 +191,6 @@ class PostgresStep(SourceStep[WalRange]):
         return Unread(lag.behind, "bytes", since)
 
     def report(self) -> ReportTable | None:
-        """The position of the newest plan."""
         try:
             read = self.position(self.note())
         except LogPositionLostError:
@@ -217,7 +201,6 @@ class PostgresStep(SourceStep[WalRange]):
         return ReportTable("log", f"Table {read.table}, as its newest epoch has read it", COLUMNS, (row,))
 
     def findings(self) -> Iterator[Finding]:
-        """Everything for which its run would be refused, or its position."""
         try:
             read = self.position(self.note())
             with self.database.open_connection() as connection:
@@ -258,10 +241,9 @@ class PostgresStep(SourceStep[WalRange]):
                 self.slot.give_up(connection, line)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
-        """Read the planned range, or a snapshot; rows that are not records are dead letters."""
         planned = plan.reads
         assert isinstance(planned, WalRange), "a plan of a table has a range"
-        landing = Landing.create(self.landing, plan.epoch, len(self.reads.columns))
+        landing = LandingFolder.create(self.landing, plan.epoch, landing_schema(len(self.reads.columns)))
         if planned.end is None:
             taken = self._land_snapshot(landing, planned)
             attempt = len(self._snapshots(plan.node, plan.epoch)) + 1
@@ -289,11 +271,9 @@ class PostgresStep(SourceStep[WalRange]):
         return self.finish(plan, frames, rows=with_emptied(frames.records, own, emptied, self.reads.table))
 
     def within(self, plan: EpochPlan) -> str:
-        """The table."""
         return self.source.reads.label
 
-    def _land_snapshot(self, landing: Landing, planned: WalRange) -> WalRange:
-        """Land a snapshot of the table; return what was read, with its position."""
+    def _land_snapshot(self, landing: LandingFolder, planned: WalRange) -> WalRange:
         with self.database.open_connection() as connection:
             self._refuse(connection, None)
             table = table_state(connection, self.reads)
@@ -306,15 +286,17 @@ class PostgresStep(SourceStep[WalRange]):
                     line, snapshot = self.slot.snapshot(connection, at_least=at_least)
                     seen = stack.enter_context(snapshot.open_connection())
                     if not {node.name for node in self._sources()} - self.positions().keys() - {self.node.name}:
-                        release(line.slot)
+                        release(self.database, line.slot)
                 known = catalog(seen, self.reads, line.publication, table.oid).known
-                landing.write_snapshot(self._copy(seen, table), snapshot.lsn, server.now_ms)
+                copied = self._copy(seen, table)
+                landing.write(snapshot_tables(copied, landing.schema, snapshot.lsn, server.now_ms))
                 # Reading locks the table against alterations until the end: an earlier answer may be outdated.
                 self._refuse(connection, None)
                 self._refuse_altered(connection, table, known, line)
         return planned.model_copy(
             update={
-                **identities(server),
+                "system": server.system,
+                "timeline": server.timeline,
                 "slot": line.slot,
                 "publication": line.publication,
                 "relation": table.oid,
@@ -346,7 +328,7 @@ class PostgresStep(SourceStep[WalRange]):
         # Reading has locked it by then, so it cannot be altered afterwards.
         now = catalog(connection, self.reads, line.publication, state.oid)
         for problem in Alterations(connection, self.reads, line.publication, known, now).problems():
-            release(line.slot)
+            release(self.database, line.slot)
             says = f"source '{self.name}': {problem}: it was while the table was read; run again"
             raise type(problem)(says, **{**problem.fields, "source": self.name})
 
@@ -363,7 +345,7 @@ class PostgresStep(SourceStep[WalRange]):
         with seen.cursor() as cursor, cursor.copy(command) as copied:
             yield from copied
 
-    def _land_changes(self, landing: Landing, planned: WalRange, plan: EpochPlan) -> Changes:
+    def _land_changes(self, landing: LandingFolder, planned: WalRange, plan: EpochPlan) -> Changes:
         before = self.position(self.note())
         kept = before.known.columns if before is not None and before.known is not None else ()
         changes = Changes(
@@ -374,7 +356,7 @@ class PostgresStep(SourceStep[WalRange]):
         with self.database.open_connection() as connection:
             self._refuse(connection, planned)
         try:
-            landing.write_changes(changes.rows(self.slot.peek(planned)))
+            landing.write(change_tables(changes.rows(self.slot.peek(planned)), landing.schema))
         except TableAlteredError as problem:
             raise attach_source(problem, self.name, True) from None
         return changes
@@ -394,13 +376,9 @@ class PostgresStep(SourceStep[WalRange]):
         """
         if not plan.ends:
             return None
-        paths = self._paths(self.node)
+        paths = self.paths
         version, ends = pin_table(paths.table, plan.ends, plan.incarnation)
-        folded = None
-        if version is not None:
-            shape = schema_at(paths.changelog)
-            key, value = (cast(StructType, shape[column].dataType) for column in ("key", "value"))
-            folded = unflatten(read(spark, paths.table, version), key, value, schema_at(paths.table, version))
+        folded = None if version is None else read_folded(spark, paths, version)
         return as_of(folded, records(spark, paths.changelog, ends, plan.ends))
 
     def _refuse_repeated_key(self, landed: DataFrame, own: DataFrame | None) -> None:
@@ -423,7 +401,6 @@ class PostgresStep(SourceStep[WalRange]):
             raise problem
 
     def _tables(self) -> list[Postgres]:
-        """The tables that the pipeline reads in this database."""
         return [node.source.postgres for node in self._sources() if node.source is not None]
 
     def _sources(self) -> Iterator[Node]:
@@ -431,7 +408,3 @@ class PostgresStep(SourceStep[WalRange]):
             reads = node.source.reads if node.source is not None else None
             if isinstance(reads, Postgres) and reads.database == self.reads.database:
                 yield node
-
-    def _paths(self, node: Node) -> NodeTables:
-        own = f"/{self.node.pipeline.name}/{self.node.name}/changelog"
-        return NodeTables(self.changelog.removesuffix(own), node.pipeline.name, node.name)

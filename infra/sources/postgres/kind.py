@@ -21,11 +21,10 @@ def step(context: SourceContext, node: Node) -> PostgresStep:
     from rivermeet.infra.sources.postgres.slot import PipelineSlot
 
     assert node.source is not None
-    database = Database(context.project.settings.postgres, node.source.postgres.database)
+    database = Database(context.settings.postgres, node.source.postgres.database)
     lock = Path(context.epochs.log.lock).with_name(f".{database.name}.lock")
     slot = PipelineSlot(database, context.epochs.log, str(lock), node.pipeline.name)
-    log, version = context.epochs.log, context.code_version
-    return PostgresStep(node, context.changelog(node), log, slot, context.landing(node), code_version=version)
+    return PostgresStep(node, context.epochs.paths(node), context.epochs.log, slot, context.landing(node))
 
 
 KIND = SourceKind("table of PostgreSQL", Postgres, WalRange, step, TABLE_FRESHNESS, has_snapshots=True)

@@ -15,13 +15,12 @@ Values are the texts that the log has of them, too. Held by ``tests/infra/source
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow import csv
 
-from rivermeet.infra.sources.landing_folder import LandingFolder, in_chunks, new_folder
+from rivermeet.infra.sources.landing_folder import in_chunks
 
 Line = bytes | bytearray | memoryview
 ROWS, BYTES = 50_000, 32 << 20
@@ -60,44 +59,30 @@ class Landed(NamedTuple):
     texts: Sequence[str | None]
 
 
-class Landing(LandingFolder):
-    """The folder of one attempt at an epoch, for rows with that many columns."""
+def landing_schema(width: int) -> pa.Schema:
+    """Columns of landed rows of a table with that many declared columns."""
+    return pa.schema([*_PLACE, *((f"c{at}", pa.string()) for at in range(width))])
 
-    def __init__(self, folder: Path, width: int) -> None:
-        super().__init__(folder, pa.schema([*_PLACE, *((f"c{at}", pa.string()) for at in range(width))]))
-        self.width = width
 
-    @classmethod
-    def create(cls, node_folder: Path, epoch: int, width: int) -> Landing:
-        """A new folder; those of earlier attempts are removed."""
-        return cls(new_folder(node_folder, epoch), width)
+def change_tables(rows: Iterable[Landed], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Rows of the log, to be landed in that schema."""
+    for chunk in in_chunks(rows, ROWS, BYTES, _size):
+        place = list(zip(*chunk, strict=True))
+        texts = list(zip(*place.pop(), strict=True))
+        yield pa.table([pa.array(c, field.type) for c, field in zip([*place, *texts], schema, strict=True)], schema)
 
-    def write_changes(self, rows: Iterable[Landed]) -> int:
-        """Write rows of the log; return their number."""
-        return self.write(self._chunks(rows))
 
-    def _chunks(self, rows: Iterable[Landed]) -> Iterator[pa.Table]:
-        schema = self.schema
-        for chunk in in_chunks(rows, ROWS, BYTES, _size):
-            place = list(zip(*chunk, strict=True))
-            texts = list(zip(*place.pop(), strict=True))
-            yield pa.table([pa.array(c, field.type) for c, field in zip([*place, *texts], schema, strict=True)], schema)
-
-    def write_snapshot(self, lines: Iterable[Line], lsn: int, timestamp: int) -> int:
-        """Write the snapshot of a table at a position, given as CSV; return the number of rows."""
-        return self.write(self._snapshot(lines, Landed(0, 0, 0, "r", lsn, timestamp, 0, None, None, 0, ())))
-
-    def _snapshot(self, lines: Iterable[Line], each: Landed) -> Iterator[pa.Table]:
-        before = 0
-        for texts in read_copy(lines, self.width, ROWS, BYTES):
-            rows = texts.num_rows
-            place = {
-                name: pa.repeat(pa.scalar(value, kind), rows)
-                for (name, kind), value in zip(_PLACE, each[:-1], strict=True)
-            }
-            place["row"] = pa.array(range(before, before + rows), pa.int64())
-            yield pa.table([*place.values(), *texts.columns], self.schema)
-            before += rows
+def snapshot_tables(lines: Iterable[Line], schema: pa.Schema, lsn: int, timestamp: int) -> Iterator[pa.Table]:
+    """Rows of a table's snapshot at a position, given as CSV, to be landed in that schema."""
+    each, before = Landed(0, 0, 0, "r", lsn, timestamp, 0, None, None, 0, ()), 0
+    for texts in read_copy(lines, len(schema) - len(_PLACE), ROWS, BYTES):
+        rows = texts.num_rows
+        place = {
+            name: pa.repeat(pa.scalar(value, kind), rows) for (name, kind), value in zip(_PLACE, each[:-1], strict=True)
+        }
+        place["row"] = pa.array(range(before, before + rows), pa.int64())
+        yield pa.table([*place.values(), *texts.columns], schema)
+        before += rows
 
 
 def _size(row: Landed) -> int:

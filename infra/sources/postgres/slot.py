@@ -13,14 +13,24 @@ transactions. The state of the slot is a line of the epoch log, written before t
 | ``standing``, its cut | a cut that some sources have planned | the others use it |
 | ``standing``, advanced to | a slot that is not yet advanced | advances it |
 
-A cut that was not planned for a minute is fixed again. Held by ``tests/infra/sources/postgres/test_slot.py`` and
+A cut that was not planned for a minute is fixed again. Sources begin with a snapshot at a position of the log: it
+shows everything committed before, and changes come after.
+
+    transaction 1 commits       in the snapshot
+    the slot is created         position 900: the snapshot shows exactly what was committed before it
+    transaction 2 commits       not in the snapshot; its changes are read from 900 on
+
+It lasts as long as the connection that created it. The sources of a pipeline that are read for the first time in one
+process share it, and so begin at one position; a later source gets a temporary slot, which the server
+drops when the connection ends. Held by ``tests/infra/sources/postgres/test_slot.py`` and
 ``tests/infra/sources/postgres/test_reading.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
@@ -29,17 +39,16 @@ from pydantic import BaseModel, ConfigDict
 
 from rivermeet.infra import crash
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.postgres.connection import Database, refuse_server_errors
-from rivermeet.infra.postgres.lsn import lsn_text
+from rivermeet.infra.postgres.connection import Database, refusal, refuse_server_errors
 from rivermeet.infra.postgres.pgoutput import Begin, Truncate, decode_message
 from rivermeet.infra.postgres.refusals import PostgresRefusedError, SlotLostError
 from rivermeet.infra.postgres.state import ServerState, server_state, slot_problems, slot_state
-from rivermeet.infra.postgres.wal_range import WalRange
-from rivermeet.infra.sources.postgres.snapshot import Snapshot, export_snapshot, release
+from rivermeet.infra.postgres.wal_range import WalRange, lsn_number, lsn_text
 from rivermeet.pipelines import limits
 
 if TYPE_CHECKING:
     import psycopg
+
 
 _NEWS = """
 SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s, 'proto_version', '1',
@@ -183,7 +192,7 @@ class PipelineSlot:
 
     def give_up(self, connection: psycopg.Connection[Any], line: SlotLine) -> None:
         """Drop the slot, from which nothing was read; the caller holds the lock."""
-        release(line.slot)
+        release(self.database, line.slot)
         self._write(line.model_copy(update={"state": "creating"}))
         drop(connection, line.slot)
 
@@ -213,7 +222,6 @@ class PipelineSlot:
             return cut
 
     def _is_unused(self, line: SlotLine, positions: Mapping[str, int], server: ServerState) -> bool:
-        """Whether a cut was fixed but never planned."""
         if server.now_ms - line.at < limits.UNUSED_CUT_MS or max(positions.values()) >= line.cut:
             return False
         open_plans = (plan for node in positions for plan in self.log.open_plans(node, 0).values())
@@ -262,3 +270,59 @@ def find_truncating(connection: psycopg.Connection[Any], planned: WalRange) -> C
         elif isinstance(message, Truncate) and planned.relation in message.oids:
             found.add(xid)
     return found
+
+
+_held: dict[tuple[Database, str], Snapshot] = {}
+"""Usable snapshots, by database and slot."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot, its position, and the connection that keeps it."""
+
+    name: str
+    lsn: int
+    database: Database
+    keeper: psycopg.Connection[Any] = field(repr=False)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it can still be used."""
+        return not self.keeper.closed and not self.keeper.broken
+
+    @contextmanager
+    def open_connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection that sees the database as of the snapshot."""
+        with self.database.connect() as connection, refuse_server_errors():
+            from psycopg import sql
+
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(self.name)))
+            yield connection
+            connection.execute("COMMIT")
+
+
+def export_snapshot(database: Database, slot: str, new: bool = False, at_least: int = 0) -> Snapshot:
+    """A snapshot for a pipeline's slot, which is created with it if it is ``new``; ``at_least`` at that position."""
+    known = _held.get((database, slot))
+    if known is not None and known.is_kept and known.lsn >= at_least:
+        return known
+    release(database, slot)
+    keeper = database.connect(replication=True)
+    name, kind = (slot, "") if new else (f"rivermeet_{uuid4().hex[:20]}", "TEMPORARY ")
+    done = keeper.pgconn.exec_(f"CREATE_REPLICATION_SLOT {name} {kind}LOGICAL pgoutput (SNAPSHOT 'export')".encode())
+    values = [done.get_value(0, at) for at in range(done.nfields)] if done.ntuples else []
+    if len(values) < 3 or values[1] is None or values[2] is None:
+        state = done.error_field(ord("C"))
+        keeper.close()
+        raise refusal(state.decode() if state else None, done.error_message.decode().partition("\n")[0])
+    found = Snapshot(values[2].decode(), lsn_number(values[1].decode()), database, keeper)
+    _held[database, slot] = found
+    return found
+
+
+def release(database: Database, slot: str) -> None:
+    """End the snapshot of a slot, which prevents the server from removing dead rows."""
+    known = _held.pop((database, slot), None)
+    if known is not None:
+        known.keeper.close()

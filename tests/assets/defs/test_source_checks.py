@@ -9,8 +9,8 @@ import pytest
 
 from rivermeet.assets.defs.source_checks import source_checks
 from rivermeet.infra.sources import standing as tables
-from rivermeet.infra.sources.kafka import lag as topics
-from rivermeet.infra.sources.kafka.lag import PartitionLag
+from rivermeet.infra.sources.kafka import topic_slice as topics
+from rivermeet.infra.sources.kafka.topic_slice import PartitionLag
 from rivermeet.infra.sources.standing import Unread
 from rivermeet.pipelines import JSON, DeltaTable, Files, Kafka, Pipeline, Postgres
 

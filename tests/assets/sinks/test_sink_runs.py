@@ -14,7 +14,7 @@ from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.idle import idle_run
 from rivermeet.assets.sinks import delivery
 from rivermeet.infra.settings import Settings
-from rivermeet.infra.sinks.kafka import producing
+from rivermeet.infra.sinks.kafka import deliver as sending
 from rivermeet.pipelines import JSON, Kafka, Pipeline, Text
 from tests.assets.home import Home, homed
 from tests.infra.sinks.test_delivery import committed
@@ -92,7 +92,7 @@ def test_a_row_that_the_topic_lacks_is_red(
     with homed(shop(town), tmp_path / "home", settings, kafka={"bootstrap.servers": town.broker.address}) as home:
         town.send("stock", (0, "a", {"n": 1}, 10), (0, "b", {"n": 2}, 11))
         town.send("price", (0, "a", {"eur": 5}, 12), (0, "b", {"eur": 6}, 12))
-        sent = producing._produce
+        sent = sending._produce
 
         def lossy(producer: Any, topic: str, row: Any, acknowledged: Any) -> None:
             if row.key == b"b":
@@ -100,6 +100,6 @@ def test_a_row_that_the_topic_lacks_is_red(
             else:
                 sent(producer, topic, row, acknowledged)
 
-        monkeypatch.setattr(producing, "_produce", lossy)
+        monkeypatch.setattr(sending, "_produce", lossy)
         assert not home.run()
         assert checks(home) == {"all_rows_delivered": True, "rows_read_back": False}

@@ -20,8 +20,7 @@ from rivermeet.assets.why.changelogs import Changelogs
 from rivermeet.assets.why.expressions import Expressions
 from rivermeet.assets.why.walk import Walk
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta.care.small_changelogs import append_records
-from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.io import append_records, last_note
 from rivermeet.infra.engine.sessions import Sessions
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
 from rivermeet.infra.settings import Settings

@@ -107,8 +107,7 @@ def test_files_that_were_not_read_are_counted(home: Small) -> None:
 def test_an_input_that_was_computed_anew_is_named(home: Small) -> None:
     records = home.walk().records(home.fleet)
     assert records.find_rebuilt() == []
-    from rivermeet.infra.delta.care.small_changelogs import append_records
-    from rivermeet.infra.delta.io import last_note
+    from rivermeet.infra.delta.io import append_records, last_note
     from tests.assets.why.small import PLANE
 
     paths = home.project.context(home.pipeline).paths(home.planes)

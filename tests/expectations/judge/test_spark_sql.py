@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.expectations.judge.duck import database
 from rivermeet.expectations.judge.spark_sql import duck
-from rivermeet.infra.delta.offsets import between_sql
+from rivermeet.infra.delta.changelog_files import between_sql
 from tests.expectations.nodes import IN_PROCESS
 
 _MANY = between_sql({p: p for p in range(0, 40, 2)}, {p: p + 3 for p in range(0, 60, 2)})

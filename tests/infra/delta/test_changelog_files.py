@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rivermeet.infra.delta.changelog_files import earlier_epochs, epoch_files, records
+from rivermeet.infra.delta.changelog_files import between_sql, earlier_epochs, epoch_files, records
 from rivermeet.infra.delta.io import append, read
-from rivermeet.infra.delta.offsets import between
 from rivermeet.infra.delta.plain_files import read_files
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def changelog(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, req
 def test_the_same_records_as_delta(
     spark: SparkSession, changelog: str, after: dict[int, int], upto: dict[int, int]
 ) -> None:
-    expected = read(spark, changelog).where(between(after, upto))
+    expected = read(spark, changelog).where(between_sql(after, upto))
     assert rows_of(records(spark, changelog, after, upto)) == rows_of(expected)
 
 

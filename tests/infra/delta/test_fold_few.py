@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from rivermeet.infra.commit_note import CommitNote, Offsets
-from rivermeet.infra.delta.fold import fold
-from rivermeet.infra.delta.fold_few import stage_few
+from rivermeet.infra.delta.fold import fold, stage_few
 from rivermeet.infra.delta.io import RETENTION
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import open_table

@@ -18,10 +18,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from rivermeet.infra import crash
-from rivermeet.infra.delta.care.table_care import Maintained, Retention
 from rivermeet.infra.delta.io import last_note, notes, read
 from rivermeet.infra.delta.lines import append_lines, open_table
-from rivermeet.infra.delta.log import LOG, cut_log, list_files
+from rivermeet.infra.delta.location import LOG, cut_log, list_files
+from rivermeet.infra.delta.table_care import Maintained, Retention
 from rivermeet.infra.epochs.inputs import pin_table
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.maintenance import maintain, maintain_lines, oldest_needed

@@ -19,10 +19,10 @@ import pytest
 from deltalake import DeltaTable
 
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta.care.table_care import Retention
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import open_table
-from rivermeet.infra.delta.log import LOG, list_files
+from rivermeet.infra.delta.location import LOG, list_files
+from rivermeet.infra.delta.table_care import Retention
 from rivermeet.infra.engine.session import new_session, session
 from rivermeet.infra.epochs.maintenance import maintain
 from rivermeet.infra.settings import Settings

@@ -18,14 +18,13 @@ from pyspark.sql.types import IntegerType, LongType, StructType
 from rivermeet.expectations.judge.duck import database
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta import lines, store_files
-from rivermeet.infra.delta.care.table_care import Retention
 from rivermeet.infra.delta.fence import LeaseLostError, raise_fence
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import append_lines, lines_of, open_table
 from rivermeet.infra.delta.location import files_below
-from rivermeet.infra.delta.scan import scan
-from rivermeet.infra.delta.scan_sql import rows_of
+from rivermeet.infra.delta.scan import rows_of, scan
 from rivermeet.infra.delta.staged import Staged, commit_staged
+from rivermeet.infra.delta.table_care import Retention
 from rivermeet.infra.epochs.maintenance import maintain_lines
 from tests.faulty_s3 import faults
 from tests.reliability import survived

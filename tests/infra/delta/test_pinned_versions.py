@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rivermeet.infra.delta import pinned_versions
+from rivermeet.infra.delta import io
 from rivermeet.infra.delta.io import FOLDED, append, read
 from rivermeet.pipelines import limits
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def nothing_held(spark: SparkSession) -> Iterator[None]:
-    pinned_versions._views.pop(spark, None)
+    io._views.pop(spark, None)
     yield
 
 

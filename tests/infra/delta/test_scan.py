@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from rivermeet.expectations.judge.duck import database
 from rivermeet.infra.delta.io import FOLDED
 from rivermeet.infra.delta.location import files_below
-from rivermeet.infra.delta.scan import UnreadableTableError, scan
-from rivermeet.infra.delta.scan_sql import rows_of
+from rivermeet.infra.delta.scan import UnreadableTableError, rows_of, scan
 
 PROPERTIES = ", ".join(f"'{name}' = '{value}'" for name, value in FOLDED.items())
 

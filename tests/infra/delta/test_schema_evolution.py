@@ -355,8 +355,8 @@ class FromFiles:
         for node in nodes:
             runner = self.world.runner("shop")
             if node.source is not None:
-                changelog, session = runner.paths(node).changelog, lambda: self.world.spark
-                step: Any = IngestStep(node, changelog, runner.log, str(self.data), session)
+                paths, session = runner.paths(node), lambda: self.world.spark
+                step: Any = IngestStep(node, paths, runner.log, str(self.data), session)
             else:
                 step = OperatorStep(node, runner.tables)
             result = run_node(runner, step).result

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from rivermeet.assets.cli.main import main as cli
 from rivermeet.infra.engine import warm as engine
 from rivermeet.infra.engine.files import EngineFiles
-from rivermeet.infra.redaction import redact
+from rivermeet.infra.printable import redact
 from rivermeet.infra.settings import PROJECT, Settings, SettingsError
 from rivermeet.infra.sources.files.discovery import discover
 from rivermeet.pipelines import Files

@@ -21,9 +21,8 @@ from obstore.exceptions import AlreadyExistsError
 from obstore.store import from_url
 
 from rivermeet.infra.engine import conf
-from rivermeet.infra.engine.jars import jars
+from rivermeet.infra.engine.jars import jars, s3_classes_jar
 from rivermeet.infra.engine.java import JavaError, find_java
-from rivermeet.infra.engine.s3_classes import s3_classes_jar
 from rivermeet.infra.settings import Settings
 from tests.faulty_s3 import between, faults
 

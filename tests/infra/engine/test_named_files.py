@@ -20,8 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rivermeet.infra.delta.staged import Staged, read_staged, stage
-from rivermeet.infra.engine.jars import jars
-from rivermeet.infra.engine.s3_classes import COMMIT_PROTOCOL, s3_classes_jar
+from rivermeet.infra.engine.jars import COMMIT_PROTOCOL, jars, s3_classes_jar
 from rivermeet.infra.engine.session import close, new_session
 from rivermeet.infra.settings import PROJECT, Settings
 

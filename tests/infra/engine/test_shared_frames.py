@@ -10,10 +10,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from rivermeet.infra.engine.interpretation import fit_compilation
+from rivermeet.infra.engine.fit import fit_compilation, fit_shuffles, shuffle_partitions
 from rivermeet.infra.engine.session import new_session
 from rivermeet.infra.engine.shared_frames import SharedFrames
-from rivermeet.infra.engine.shuffles import fit_shuffles, shuffle_partitions
 from rivermeet.pipelines import limits
 from tests.infra.epochs.test_requests import counted
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from rivermeet.assets.epoch.run import run_node
 from rivermeet.infra import crash
-from rivermeet.infra.delta.care.table_care import Retention
 from rivermeet.infra.delta.io import read
 from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.delta.table_care import Retention
 from rivermeet.infra.engine.session import new_session, session
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.maintenance import maintain
@@ -87,7 +87,7 @@ def step(target: World, node: Node) -> Step:
         return target.step(node)
     return IngestStep(
         node=node,
-        changelog=runner.paths(node).changelog,
+        paths=runner.paths(node),
         log=runner.log,
         data=str(data(target)),
         session=lambda: target.spark,

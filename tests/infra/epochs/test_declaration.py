@@ -16,11 +16,11 @@ from rivermeet.infra.epochs.declaration import (
     DeclarationChangedError,
     changes,
     changes_of,
+    comparable,
     describe_declaration,
     refuse_changed,
     refuse_lacking,
 )
-from rivermeet.infra.epochs.declared_text import comparable
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, count, expr, total
 

@@ -23,9 +23,8 @@ from obstore.store import from_url
 
 from rivermeet.infra.delta.fence import LeaseLostError, fence_of, raise_fence, refuse_fenced
 from rivermeet.infra.delta.lines import append_lines, open_table
-from rivermeet.infra.epochs.lease import NAME, Lease, identity
 from rivermeet.infra.epochs.log import EpochLog
-from rivermeet.infra.epochs.node_lock import NodeLock
+from rivermeet.infra.epochs.node_lock import NAME, Lease, NodeLock, identity
 from rivermeet.infra.settings import PROJECT
 from rivermeet.pipelines.extras import ExtraMissingError
 from tests.reliability import handled

@@ -11,7 +11,7 @@ import pytest
 
 from rivermeet.expectations.judge.duck import database
 from rivermeet.expectations.judge.spark_sql import duck
-from rivermeet.infra.delta.offsets import between_sql
+from rivermeet.infra.delta.changelog_files import between_sql
 
 HUNDRED = pa.table(
     {

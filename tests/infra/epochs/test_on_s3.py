@@ -168,7 +168,7 @@ def test_two_machines_at_once(machines: Machines) -> None:
 MAINTAIN = """
 from rivermeet.assets.defs.maintenance import maintain_pipeline
 from rivermeet.assets.project import Project
-from rivermeet.infra.delta.care.table_care import Retention
+from rivermeet.infra.delta.table_care import Retention
 
 project = Project.find()
 for done in maintain_pipeline(project, project.pipeline("invoice"), Retention(versions=1, small_files=0)):

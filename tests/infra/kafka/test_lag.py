@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rivermeet.infra.sources.kafka.lag import PartitionLag, most
 from rivermeet.infra.sources.kafka.topic import TopicState, lag_of
-from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.infra.sources.kafka.topic_slice import PartitionLag, TopicSlice, most
 
 READ = TopicSlice(topic="t", id="one", ranges={0: (3, 12), 1: (0, 0)}, high={0: 13, 1: 0}, times={0: 100_000})
 

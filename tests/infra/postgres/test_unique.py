@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from rivermeet.infra.postgres.unique import has_unique_index, is_unique, key_warning
+from rivermeet.infra.sources.postgres.repeated_key import has_unique_index, is_unique, key_warning
 from rivermeet.pipelines import Postgres
 from tests.servers.postgres import PostgresServer
 

@@ -17,7 +17,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from rivermeet.infra import crash
 from rivermeet.infra.delta.io import last_note
-from rivermeet.infra.sinks.kafka import producing
+from rivermeet.infra.sinks.kafka import deliver as sending
 from rivermeet.infra.sinks.kafka.deliver import Delivered, deliver, read_back
 from rivermeet.infra.sinks.kafka.messages import EPOCH, NODE
 from rivermeet.infra.sinks.kafka.position import Position, last_position, positions_topic, prepare
@@ -143,7 +143,7 @@ def test_killed_at_each_point(town: Town, monkeypatch: pytest.MonkeyPatch, point
     with monkeypatch.context() as patched:
         patched.setattr(crash, "crash_at", killed)
         # A process that is killed aborts nothing.
-        patched.setattr(producing, "suppress", _never)
+        patched.setattr(sending, "suppress", _never)
         with pytest.raises((Killed, KeyError)):
             shop.deliver(most=2)
     assert shop.topic() == sees

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rivermeet.infra.commit_note import CommitNote, Offsets
-from rivermeet.infra.sinks.kafka.parts import Part, parts
-from rivermeet.infra.sinks.kafka.position import Position
+from rivermeet.infra.sinks.kafka.position import Part, Position, parts
 
 
 def note(epoch: int, ends: Offsets) -> CommitNote:

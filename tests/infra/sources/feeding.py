@@ -38,10 +38,10 @@ class Fed:
 
     @property
     def step(self) -> IngestStep:
-        changelog = self.runner.paths(self.node).changelog
+        paths = self.runner.paths(self.node)
         root = str(self.folder.parent)
         landing = self.world.root / "landing" / self.node.name
-        return IngestStep(self.node, changelog, self.runner.log, root, lambda: self.world.spark, landing=landing)
+        return IngestStep(self.node, paths, self.runner.log, root, lambda: self.world.spark, landing=landing)
 
     def deliver(self, **files: str) -> None:
         """Write files: ``a="…"`` is a.csv, ``a__json`` is a.json."""

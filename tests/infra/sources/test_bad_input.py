@@ -21,7 +21,7 @@ from rivermeet.infra.delta.io import read as read_table
 from rivermeet.infra.engine.session import new_session
 from rivermeet.infra.sources.files.discovery import discover
 from rivermeet.infra.sources.files.reading import read, read_all
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.infra.sources.source_step import TooManyBadRowsError
 from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Pipeline, Source, limits
 from tests.infra.sources.feeding import Fed, fed
@@ -52,7 +52,7 @@ def load(spark: SparkSession, root: Path, source: Source) -> SourceFrames:
         landing = Path(mkdtemp(prefix="landing", dir=root.parent))
         return SourceFrames(read(spark, source, 4, files, damaged, landing=landing).parsed.persist())
 
-    return read_all(kept, {f.path for f in files}).frames
+    return read_all(kept, {f.path for f in files})[0]
 
 
 def ids(frames: SourceFrames) -> list[str]:
@@ -305,7 +305,7 @@ def test_an_epoch_with_too_many_bad_rows_names_the_first_and_keeps_all(spark: Sp
     with pytest.raises(TooManyBadRowsError) as refused:
         source.run()
     message = str(refused.value)
-    a, rejected = tmp_path / "data/a.csv", source.step.rejected
+    a, rejected = tmp_path / "data/a.csv", source.step.paths.rejected
     assert message.startswith("source 'p.s': 8 of 9 rows in 2 files are no records, more than max_bad_share=0.01;")
     assert f"The first: {a}, line 3: \"x0,no,0\" (column 'n': 'no' is not INT); {a}, line 4: \"x1,no,1\" (" in message
     assert '"x4,no,4"' in message and '"x5,no,5"' not in message and message.endswith(f"All are kept in {rejected}")

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.infra.sources.files.discovery import discover
 from rivermeet.infra.sources.files.reading import read, read_all
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.pipelines import Expr, Files, Source, limits
 
 pytestmark = pytest.mark.slow
@@ -151,7 +151,7 @@ def _loaded(spark: SparkSession, root: Path, source: Source, landing: Path | Non
             folder.mkdir(parents=True)
         return SourceFrames(read(spark, source, 4, files, damaged, landing=folder).parsed.persist())
 
-    found = read_all(kept, {file.path for file in files}).frames
+    found = read_all(kept, {file.path for file in files})[0]
     rows = found.parsed.orderBy("sequence.file_rank", "sequence.block", "sequence.row").collect()
     letters = {(row.file, row.position, row.text) for row in found.dead.collect()}
     assert sum(row.reason is not None for row in rows) == len(letters)

@@ -20,7 +20,7 @@ from rivermeet.infra.sources.declared_types import as_declared
 from rivermeet.infra.sources.files.discovery import discover
 from rivermeet.infra.sources.files.reading import read
 from rivermeet.infra.sources.places import LINE_COLUMNS
-from rivermeet.infra.sources.source_frames import SourceFrames
+from rivermeet.infra.sources.row_to_record import SourceFrames
 from rivermeet.pipelines import DeclarationError, Files, Pipeline, Source, expr
 from tests.reliability import handled
 

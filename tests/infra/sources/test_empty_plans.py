@@ -18,6 +18,7 @@ from rivermeet.infra.sources.files.discovery import FileState
 from rivermeet.infra.sources.files.reading import read
 from rivermeet.infra.sources.kafka import landing as topics
 from rivermeet.infra.sources.kafka.rows import decode_landed as records_of
+from rivermeet.infra.sources.landing_folder import LandingFolder
 from rivermeet.infra.sources.postgres import landing as tables
 from rivermeet.infra.sources.postgres.rows import decode_landed
 from rivermeet.infra.sources.row_to_record import to_records
@@ -44,7 +45,7 @@ def _source(reads: Reads) -> Source:
 
 def _of_postgres(spark: SparkSession, root: Path, width: int) -> DataFrame:
     reads = Postgres("shop.public.t", {"id": "INT", **columns(width, KINDS)}, "id")
-    landing = tables.Landing(root, len(reads.columns))
+    landing = LandingFolder(root, tables.landing_schema(len(reads.columns)))
     return to_records(decode_landed(landing.read(spark), reads), _source(reads))
 
 
@@ -52,7 +53,7 @@ def _of_topic(format: str) -> Callable[[SparkSession, Path, int], DataFrame]:
     def frame(spark: SparkSession, root: Path, width: int) -> DataFrame:
         value = FORMATS[format](columns(width, (*KINDS, *NESTED)))
         reads = Kafka("t", key=FORMATS[format]({"id": "INT"}), value=value)
-        landed = records_of(topics.Landing(root).read(spark), reads)
+        landed = records_of(LandingFolder(root, topics.SCHEMA).read(spark), reads)
         return to_records(landed, _source(reads), "kafka_partition", ABSENT if reads.envelope else None)
 
     return frame

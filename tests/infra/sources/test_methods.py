@@ -51,7 +51,7 @@ def test_the_largest_method_is_on_record(
     source.run()
     source.deliver(range(ROWS, 2 * ROWS))
     step = source.step()
-    found = last_note(step.changelog)
+    found = last_note(step.paths.changelog)
     assert found is not None
     plan = step.plan(found[1], found[0], 2)
     assert plan is not None

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from rivermeet.infra.sources.files.discovery import discover
 from rivermeet.infra.sources.files.reading import read
-from rivermeet.infra.sources.source_frames import SourceFrames, partition_of
+from rivermeet.infra.sources.row_to_record import SourceFrames, partition_of
 from rivermeet.pipelines import Expr, Files, Source, expr
 
 SCHEMA = {"id": "STRING", "n": "INT", "at": "BIGINT"}

@@ -38,9 +38,9 @@ from rivermeet.assets.replay.cases import Case
 from rivermeet.assets.replay.declared import declare
 from rivermeet.assets.replay.frames import Place, in_listed_order, numbers_of, records
 from rivermeet.assets.replay.run import Rows, Way, widest
-from rivermeet.infra.delta.offsets import lookup_sql
+from rivermeet.infra.delta.changelog_files import lookup_sql
+from rivermeet.infra.engine.fit import fit_shuffles
 from rivermeet.infra.engine.shared_frames import SharedFrames
-from rivermeet.infra.engine.shuffles import fit_shuffles
 from rivermeet.joins.operator import EpochInputs, Moment, Numbers, Side, compute
 from rivermeet.joins.order import LEFT, RIGHT
 from rivermeet.pipelines import Operation

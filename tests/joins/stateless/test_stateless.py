@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from rivermeet.infra.sources.source_frames import partition_of
+from rivermeet.infra.sources.row_to_record import partition_of
 from rivermeet.joins.reference.records import Record
 from rivermeet.joins.stateless import select_key
 from rivermeet.pipelines import Files, Node, Pipeline, Stream, Table, expr

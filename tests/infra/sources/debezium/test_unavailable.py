@@ -16,7 +16,7 @@ from fastavro import parse_schema, schemaless_writer
 
 from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.sources.debezium.envelope import envelope_decode
-from rivermeet.infra.sources.debezium.unavailable import absence
+from rivermeet.infra.sources.debezium.values import absence
 from rivermeet.pipelines import Debezium
 from tests.infra.sources.debezium.recorded import envelope, recorded
 from tests.infra.sources.kafka.formats.schemas import served

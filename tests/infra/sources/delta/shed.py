@@ -43,7 +43,7 @@ class Shed(Place):
         self.table(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
 
     def source_step(self, node: Node, context: EpochContext) -> DeltaStep:
-        return DeltaStep(node, context.paths(node).changelog, context.log, str(self.world.root / "data"))
+        return DeltaStep(node, context.paths(node), context.log, str(self.world.root / "data"))
 
     def records(self, node: Node) -> list[tuple[Any, ...]]:
         """Of each record partition, key, value (None: a tombstone) and timestamp, in order of partition and offset."""

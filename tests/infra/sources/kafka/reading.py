@@ -23,7 +23,7 @@ def main(root: str, address: str, topic: str) -> None:
     target = world(Path(root), Settings.from_env())
     context, landing = target.runner("shop"), Path(root, "landing", "lines")
     connection = Connection({"bootstrap.servers": address})
-    run_node(context, TopicStep(node, context.paths(node).changelog, context.log, connection, NONE, landing))
+    run_node(context, TopicStep(node, context.paths(node), context.log, connection, NONE, landing))
 
 
 if __name__ == "__main__":

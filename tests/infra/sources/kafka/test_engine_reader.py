@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
+from rivermeet.infra.kafka.formats.codecs import decoders_of
 from rivermeet.infra.kafka.formats.registry import NONE
 from rivermeet.infra.kafka.refusals import RecordsGoneError
 from rivermeet.infra.settings import Settings, SettingsError
 from rivermeet.infra.sources.kafka.consume import consume_slice
-from rivermeet.infra.sources.kafka.decoding import decoders_of
 from rivermeet.infra.sources.kafka.engine_reader import java_properties, slice_rows
-from rivermeet.infra.sources.kafka.landing import Landing, build_rows, landing_of
+from rivermeet.infra.sources.kafka.landing import SCHEMA, build_rows, landing_of
 from rivermeet.infra.sources.kafka.topic import next_slice
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.infra.sources.landing_folder import LandingFolder
 from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format
 from tests.assets.home import project_in
@@ -44,7 +45,7 @@ def planned(town: Town, topic: str) -> TopicSlice:
 def both(town: Town, topic: Kafka, found: TopicSlice, folder: Path) -> list[list[Any]]:
     """What lands by either reader, in the order of the epoch."""
     settings = Settings.from_env({"RIVERMEET_KAFKA": town.broker.address})
-    by_driver, by_engine = Landing.create(folder / "driver", 1), Landing.create(folder / "engine", 1)
+    by_driver, by_engine = (LandingFolder.create(folder / name, 1, SCHEMA) for name in ("driver", "engine"))
     messages = consume_slice(town.connection, found, "shop.lines")
     by_driver.write(build_rows(messages, found, landing_of(topic, decoders_of(topic, NONE))))
     by_engine.write_frame(slice_rows(settings, town.world.spark, found, topic, 20.0))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rivermeet.infra.kafka.refusals import NotCoPartitionedError
-from rivermeet.infra.sources.kafka.copartitioned import Topics
+from rivermeet.infra.sources.kafka.topic import Topics
 from rivermeet.pipelines import JSON, Files, JoinWindow, Kafka, Pipeline, Text
 from tests.builders import json_file
 from tests.infra.sources.kafka.town import Town

@@ -11,9 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 from rivermeet.infra.sources.kafka.consume import consume_slice
-from rivermeet.infra.sources.kafka.lag import PartitionLag
 from rivermeet.infra.sources.kafka.topic import lag_of, topic_state
-from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
+from rivermeet.infra.sources.kafka.topic_slice import PartitionLag, TopicSlice
 from rivermeet.pipelines import JSON, Kafka, Pipeline, Stream, Table, Text, expr
 from tests.infra.sources.kafka.town import Town
 from tests.reliability import handled, survived

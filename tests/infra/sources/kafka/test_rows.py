@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from rivermeet.infra.sources.kafka.decoding import decoders_of
-from rivermeet.infra.sources.kafka.landing import Landing, Payloads, landing_of
+from rivermeet.infra.kafka.formats.codecs import decoders_of
+from rivermeet.infra.sources.kafka.landing import SCHEMA, Payloads, landing_of
 from rivermeet.infra.sources.kafka.rows import decode_landed
+from rivermeet.infra.sources.landing_folder import LandingFolder
 from rivermeet.pipelines import JSON, Avro, Kafka, Number, Protobuf, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format
 from tests.infra.sources.kafka.formats.test_formats import BOTH, LOCAL, ORDER, REGISTRY, WIDE, avro, framed, message
@@ -96,7 +97,7 @@ def test_typed_or_dead(spark: SparkSession, tmp_path: Path, case: str) -> None:
 
 def landed(spark: SparkSession, folder: Path, topic: Kafka, payloads: tuple[Any, ...]) -> Mapping[str, Any]:
     """The one row that a record becomes."""
-    landing = Landing.create(folder / "landing", 1)
+    landing = LandingFolder.create(folder / "landing", 1, SCHEMA)
     given = Payloads(*[[cell] for cell in payloads])
     assert landing.write([landing_of(topic, decoders_of(topic, REGISTRY))(0, [0], [0], given)]) == 1
     (row,) = decode_landed(landing.read(spark), topic).collect()

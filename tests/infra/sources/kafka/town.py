@@ -126,13 +126,13 @@ class Town(Place):
 
     def source_step(self, node: Node, context: EpochContext) -> Any:
         assert node.source is not None
-        changelog = context.paths(node).changelog
+        paths = context.paths(node)
         if not isinstance(node.source.reads, Kafka):
-            return IngestStep(node, changelog, context.log, str(self.world.root / "data"), lambda: self.world.spark)
+            return IngestStep(node, paths, context.log, str(self.world.root / "data"), lambda: self.world.spark)
         registry = Registry(self.registry, self.world.root / "schemas")
         landing = self.world.root / "landing" / node.name
         of = EnvelopeStep if kind_of(node) is DEBEZIUM else TopicStep
-        return of(node, changelog, context.log, self.connection, registry, landing, patience=self.patience)
+        return of(node, paths, context.log, self.connection, registry, landing, patience=self.patience)
 
     def rows(self, node: Node) -> list[tuple[Any, ...]]:
         """Of each record partition, offset, key, value (None: a tombstone) and timestamp, in order."""

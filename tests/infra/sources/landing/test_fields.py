@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rivermeet.infra.sources.files.landing.fields import NOT_UTF8_LINE, fields_of, not_so_wide
+from rivermeet.infra.sources.files.csv import NOT_UTF8_LINE, fields_of, not_so_wide
 
 WIDTH = not_so_wide(3)
 HARD = "hard"

@@ -76,7 +76,7 @@ class Base(Place):
         lock = str(self.world.root / "locks" / "slot.lock")
         slot = PipelineSlot(Database(self.server.dsn, self.name), context.log, lock, node.pipeline.name)
         landing = self.world.root / "landing" / node.name
-        return PostgresStep(node, context.paths(node).changelog, context.log, slot, landing)
+        return PostgresStep(node, context.paths(node), context.log, slot, landing)
 
     resnapshot = Place.rebuild
 

@@ -23,7 +23,7 @@ def main(root: str, dsn: str, database: str) -> None:
     node = Pipeline("shop").table("t", reads, partitions=1)
     context = world(Path(root), Settings.from_env()).runner("shop")
     slot = PipelineSlot(Database(dsn, database), context.log, str(Path(root, "locks", "slot.lock")), "shop")
-    run_node(context, PostgresStep(node, context.paths(node).changelog, context.log, slot, Path(root, "landing", "t")))
+    run_node(context, PostgresStep(node, context.paths(node), context.log, slot, Path(root, "landing", "t")))
 
 
 if __name__ == "__main__":

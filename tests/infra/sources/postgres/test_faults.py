@@ -24,7 +24,7 @@ from rivermeet.infra.postgres.refusals import (
     SlotBusyError,
     SlotLostError,
 )
-from rivermeet.infra.sources.postgres.lag import lag_of
+from rivermeet.infra.sources.postgres.problems import lag_of
 from rivermeet.pipelines import Pipeline, Table, limits
 from tests.infra.sources.postgres.base import Base
 from tests.reliability import survived

@@ -15,12 +15,10 @@ import pytest
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.postgres.connection import Database
-from rivermeet.infra.postgres.lsn import lsn_text
 from rivermeet.infra.postgres.refusals import SlotLostError
 from rivermeet.infra.postgres.state import server_state, slot_state
-from rivermeet.infra.postgres.wal_range import WalRange
-from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine
-from rivermeet.infra.sources.postgres.snapshot import release
+from rivermeet.infra.postgres.wal_range import WalRange, lsn_text
+from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine, release
 from rivermeet.pipelines import limits
 from tests.servers.postgres import PostgresServer
 
@@ -64,7 +62,7 @@ def one(postgres: PostgresServer, tmp_path: Path) -> Iterator[One]:
     yield made
     line = made.slot.line()
     if line is not None:
-        release(line.slot)
+        release(made.database, line.slot)
         # A temporary one ends with its connection, which the server notices in its own time.
         made.client.execute(
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
@@ -117,7 +115,7 @@ def test_one_snapshot_for_all_that_begin_together(one: One) -> None:
         assert client.execute("SELECT count(*) FROM t").fetchall() == [(1,)]
     temporary = one.client.execute("SELECT count(*) FROM pg_replication_slots WHERE temporary").fetchall()
     assert temporary == [(1,)]
-    release(line.slot)
+    release(one.database, line.slot)
 
 
 def test_a_slot_that_was_being_made_is_dropped(one: One) -> None:

@@ -20,8 +20,8 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
+from rivermeet.infra.kafka.formats.codecs import Decoded, decoder
 from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.infra.sources.kafka.decoding import Decoded, decoder
 from rivermeet.pipelines import JSON, Avro, Number, Protobuf, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format
 

@@ -11,8 +11,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 pytest.importorskip("confluent_kafka")
+from rivermeet.infra.kafka.formats.codecs import decoder
 from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.infra.sources.kafka.decoding import decoder
 from rivermeet.pipelines import Avro
 from tests.infra.sources.kafka.formats.test_formats import BILL, CENTS, MONEY, avro, framed
 from tests.servers.schema_registry import SchemaRegistry

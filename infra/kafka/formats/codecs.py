@@ -1,4 +1,4 @@
-"""Decodes payloads of Avro, Protobuf and Java's numbers to text, which Spark casts like text of files.
+"""Decodes payloads of Avro, Protobuf and Java's numbers to text, which Spark casts like text of files; encodes values.
 
 | format | payload | text |
 |---|---|---|
@@ -8,22 +8,32 @@
 | JSON, Text, Raw | any | none: Spark reads the bytes themselves |
 
 So schema evolution follows the rules of files: an absent field is null, a field of another type is cast, and a
-record that does not fit is a dead letter with the same reason as a line of a file. Held by
-``tests/infra/sources/kafka/formats/test_formats.py``.
+record that does not fit is a dead letter with the same reason as a line of a file.
+
+Values of a sink or a feed are encoded in its format: JSON bare, Avro and Protobuf behind the id of their schema.
+
+    JSON()                    {"n": 1}                      7b 22 6e 22 3a 20 31 7d
+    Avro()                    the same, schema 7            00 00000007 02 02
+    Protobuf(message="s.T")   the same, schema 8            00 00000008 00 08 01
+
+This is Confluent's wire format, which its deserializers and ours read (``infra/kafka/formats/framing.py``). Held by
+``tests/infra/sources/kafka/formats/test_formats.py`` and ``tests/infra/sinks/test_registry_values.py``.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from rivermeet.infra.kafka.formats.avro import avro_decode
-from rivermeet.infra.kafka.formats.framing import Decode, UndecodableError
+import pyarrow as pa
+
+from rivermeet.infra.kafka.formats.avro import avro_decode, avro_encoder
+from rivermeet.infra.kafka.formats.framing import Decode, Encode, UndecodableError, as_json
 from rivermeet.infra.kafka.formats.kind import other_decode
-from rivermeet.infra.kafka.formats.protobuf import protobuf_decode
+from rivermeet.infra.kafka.formats.protobuf import protobuf_decode, protobuf_encoder
 from rivermeet.infra.kafka.formats.registry import Registry
-from rivermeet.pipelines import Avro, Kafka, Number, Protobuf
+from rivermeet.pipelines import JSON, Avro, Kafka, Number, Protobuf
 from rivermeet.pipelines.reads.kafka import Format, OtherFormat
 
 JAVA = {"SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f", "DOUBLE": ">d"}
@@ -82,3 +92,18 @@ def _number(kind: str) -> Decode:
         return str(struct.unpack(layout, payload)[0])
 
     return decode
+
+
+def value_encoder(
+    format: JSON | Avro | Protobuf, topic: str, columns: Iterable[pa.Field], registry: Registry
+) -> Encode:
+    """Create the encoder of values with these columns, and register their schema.
+
+    Raises `TypeWithoutFormError` if the format cannot represent a column, and `TopicRefusedError` if the registry does
+    not accept the schema.
+    """
+    if isinstance(format, JSON):
+        return lambda row: as_json(row).encode()
+    if isinstance(format, Avro):
+        return avro_encoder(topic, columns, registry)
+    return protobuf_encoder(format.message, topic, columns, registry)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from rivermeet.infra.delta.lines import open_table
-from rivermeet.infra.delta.log import StoredFile, cut_log, list_files
+from rivermeet.infra.delta.location import StoredFile, cut_log, list_files
 
 _HOUR_MS = 3_600_000
 
