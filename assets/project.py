@@ -21,7 +21,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.engine.sessions import Sessions
+from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.project_file import FILE, ProjectFileError, find_project
 from rivermeet.infra.settings import PROJECT, Settings, project_file
 from rivermeet.pipelines import Node
@@ -34,10 +37,7 @@ if TYPE_CHECKING:
 
     from rivermeet.assets.sql.query import CommittedState
     from rivermeet.assets.sql.rows import NodeRows
-    from rivermeet.infra.delta.layout import NodeTables
     from rivermeet.infra.epochs.context import EpochContext, Quality
-    from rivermeet.infra.kafka.connection import Connection
-    from rivermeet.infra.kafka.formats.registry import Registry
     from rivermeet.infra.sources.source_step import SourceStep
 
 DEMO = ("pipelines/flights.py", "pipelines/invoice.py")
@@ -187,8 +187,6 @@ class Project:
 
     def paths(self, node: Node) -> NodeTables:
         """Locations of a node's tables."""
-        from rivermeet.infra.delta.layout import NodeTables
-
         return NodeTables(self.settings.tables, node.pipeline.name, node.name)
 
     def epochs(self, pipeline: Pipeline) -> str:
@@ -240,15 +238,11 @@ class Project:
     @cached_property
     def connection(self) -> Connection:
         """The broker that topics are read from and written to."""
-        from rivermeet.infra.kafka.connection import Connection
-
         return Connection(self.settings.kafka)
 
     @cached_property
     def registry(self) -> Registry:
         """The schema registry, and the schemas that it gave."""
-        from rivermeet.infra.kafka.formats.registry import Registry
-
         return Registry(self.settings.schema_registry, self.settings.schemas)
 
 

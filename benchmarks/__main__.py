@@ -31,7 +31,7 @@ from benchmarks.side_by_side import peers, tabulate
 from benchmarks.stored import ALL_PHASES, alike, backlog_and_changes, middle, read_lines, results_file, store
 from rivermeet.assets.bench.run import PHASES, measure
 from rivermeet.assets.bench.workloads import WORKLOADS
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
 from rivermeet.infra.settings import Settings
 
 WARM_UP = Size(left=20_000, right=2_000, epochs=3, changes=2_000)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rivermeet.assets.bench.run import private_settings
 from rivermeet.assets.bench.workloads import Workload
@@ -18,9 +18,6 @@ from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.engine.session import session
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines.expressions import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 def floor(workload: Workload, settings: Settings, scratch: Path) -> Mapping[str, float]:

@@ -30,7 +30,7 @@ import click
 
 from benchmarks.chain import Records, run_in_a_process
 from benchmarks.stored import results_file, store
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
 from rivermeet.infra.settings import Settings
 
 

@@ -30,7 +30,7 @@ from confluent_kafka import Producer
 from benchmarks.peers.copy_topic import PEERS, copy_topic
 from benchmarks.stored import results_file, store
 from rivermeet.assets.bench.run import fresh_project, run_epoch
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
 from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.engine.jars import JarsError

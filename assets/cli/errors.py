@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -20,31 +20,33 @@ _DISK = {
 }
 """What the system says, and SQLite, of a disk that takes nothing more."""
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
-
-def one_line_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
+@contextmanager
+def one_line_errors() -> Iterator[None]:
     """Show a `RivermeetError` as its sentence; all else is a bug, and keeps its traceback."""
-
-    @wraps(command)
-    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            return command(*args, **kwargs)
-        except RivermeetError as error:
-            raise click.ClickException(printable(str(error), keep="\n")) from None
-        except click.UsageError:
+    try:
+        yield
+    except RivermeetError as error:
+        raise click.ClickException(printable(str(error), keep="\n")) from None
+    except click.UsageError:
+        raise
+    except click.ClickException as error:
+        raise click.ClickException(printable(error.message, keep="\n")) from None
+    except Exception as error:
+        sessions = sys.modules.get("rivermeet.infra.engine.session")
+        why = (sessions.explain_loss(error) if sessions is not None else None) or _of_the_disk(error)
+        if why is None:
             raise
-        except click.ClickException as error:
-            raise click.ClickException(printable(error.message, keep="\n")) from None
-        except Exception as error:
-            sessions = sys.modules.get("rivermeet.infra.engine.session")
-            why = (sessions.explain_loss(error) if sessions is not None else None) or _of_the_disk(error)
-            if why is None:
-                raise
-            raise click.ClickException(printable(why, keep="\n")) from error
+        raise click.ClickException(printable(why, keep="\n")) from error
 
-    return run
+
+class CommandLine(click.Group):
+    """Commands whose errors are in one line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        with one_line_errors():
+            return super().invoke(ctx)
 
 
 def _of_the_disk(error: BaseException | None) -> str | None:

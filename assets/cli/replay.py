@@ -9,10 +9,11 @@ from typing import Any, get_args
 
 import click
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here, standard_json
+from rivermeet.infra.settings import Settings
 from rivermeet.pipelines.joins import Semantics
 from rivermeet.pipelines.plural import pluralize
+from rivermeet.pipelines.profiles import differences, explain_refusal, rules_of
 
 PROFILE = click.Choice(get_args(Semantics))
 
@@ -26,7 +27,6 @@ PROFILE = click.Choice(get_args(Semantics))
 @click.option("--semantics", type=PROFILE, default="3.1", show_default=True, help="Profile of cases that name none.")
 @click.option("--compare", type=PROFILE, help="Print the rows that differ from this profile's.")
 @click.option("--reference", is_flag=True, help="Answer by the reference joins in plain Python: no engine, no Java.")
-@one_line_errors
 def replay(
     cases: Path, output: Path | None, epochs: int | None, semantics: str, compare: str | None, reference: bool
 ) -> None:
@@ -65,7 +65,6 @@ def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, 
     from rivermeet.assets.replay.epochs import in_epochs
     from rivermeet.assets.replay.run import at_once, replay
     from rivermeet.infra.engine.session import session
-    from rivermeet.infra.settings import Settings
 
     spark = session(Settings.from_env())
     return lambda given, semantics: replay(spark, given, semantics, in_epochs(epochs) if epochs else at_once)
@@ -76,11 +75,8 @@ def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, 
 @click.argument("node")
 @click.option("--semantics", type=PROFILE, help="Profile to follow; default: the declared one.")
 @click.option("--compare", type=PROFILE, help="Show only where this profile differs from it.")
-@one_line_errors
 def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
     """Explain what the join NODE of PIPELINE does, and where another profile differs."""
-    from rivermeet.pipelines.profiles import differences, explain_refusal, rules_of
-
     join = project_here().pipeline(pipeline).node(node).join_spec
     if join is None:
         raise click.ClickException(f"{pipeline}.{node} is not a join; only joins have profiles")

@@ -9,12 +9,12 @@ from pydantic import PrivateAttr
 from rivermeet.assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, is_held_here
 from rivermeet.assets.project import Project
 from rivermeet.infra.held_file import HeldFile
+from rivermeet.pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.run import Outcome
     from rivermeet.assets.epoch.side_by_side import SideBySide
     from rivermeet.assets.sql.rows import NodeRows
-    from rivermeet.pipelines import Node, Pipeline
 
 
 class ProjectResource(dg.ConfigurableResource):

@@ -16,6 +16,10 @@ import dagster as dg
 
 from rivermeet.assets.defs.keys import key_of, step_below
 from rivermeet.assets.defs.resource import ProjectResource
+from rivermeet.assets.shadow.marks import marks_of_run
+from rivermeet.assets.shadow.recorded import record
+from rivermeet.assets.shadow.words import lines
+from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import Shadow
 from rivermeet.pipelines.plural import pluralize
 
@@ -42,9 +46,6 @@ def shadow_asset(shadow: Shadow) -> dg.AssetsDefinition:
     @step_below(node, key, f"What an application wrote to topic `{shadow.topic}`, against `{node.name}`.", checks)
     def audit_application(context: dg.AssetExecutionContext, rivermeet: ProjectResource) -> Iterator[Any]:
         from rivermeet.assets.shadow.audit import audit
-        from rivermeet.assets.shadow.marks import marks_of_run
-        from rivermeet.assets.shadow.recorded import record
-        from rivermeet.infra.refusal import EpochRefusedError
 
         project = rivermeet.project
         try:
@@ -64,8 +65,6 @@ def shadow_asset(shadow: Shadow) -> dg.AssetsDefinition:
 
 
 def _metadata(outcome: "Shadowed") -> dict[str, Any]:
-    from rivermeet.assets.shadow.words import lines
-
     return {
         "epoch": outcome.epoch,
         "compared": outcome.keys,

@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from duckdb import DuckDBPyConnection
 
 from rivermeet.assets.sql.query import CommittedState, QueryError
 from rivermeet.expectations.judge.duck import create_view, database
 from rivermeet.pipelines import Node
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 KINDS = ("come", "go", "change")
 

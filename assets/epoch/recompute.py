@@ -16,16 +16,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from rivermeet.assets.epoch.operator_step import OperatorStep
 from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
+from rivermeet.infra.epochs.rows import with_offsets
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
 from rivermeet.pipelines import Node, Operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-    from rivermeet.infra.epochs.context import EpochContext
 
 
 def can_be_recomputed(node: Node) -> bool:
@@ -45,15 +49,11 @@ class Recomputation:
 
     def rows(self, shared: SharedFrames) -> DataFrame:
         """All rows of the node, with their offsets."""
-        from rivermeet.infra.epochs.rows import with_offsets
-
         frames = replace(self._step, ordered=self.order_records).compute(self.spark, self._plan, shared)
         return with_offsets(frames.rows, self._plan)
 
     def take(self, side: str) -> DataFrame:
         """The records of an input, with the ``order`` in which they were taken."""
-        from rivermeet.joins.order import LEFT, RIGHT
-
         pinned = self._step.pin(self.spark, self._plan)
         return self.order_records(pinned.new(side), {"left": LEFT, "right": RIGHT}[side])
 
@@ -94,12 +94,8 @@ def _by_epoch(
     spark: SparkSession, plans: Sequence[EpochPlan], table_first: bool
 ) -> Callable[[DataFrame, int], DataFrame]:
     """Gives records the ``order`` and ``commit`` that they had over all epochs."""
-    import pyarrow as pa
     from pyspark.sql import Window
     from pyspark.sql import functions as F
-
-    from rivermeet.infra.small_frames import frame_of
-    from rivermeet.joins.order import LEFT, in_processing_order
 
     schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("mark", pa.int64())])
 

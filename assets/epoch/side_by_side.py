@@ -18,16 +18,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from graphlib import TopologicalSorter
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from rivermeet.assets.epoch.materialise import materialise, materialise_epoch, materialise_fold
+from rivermeet.assets.epoch.run import Outcome
 from rivermeet.assets.project import Project
+from rivermeet.infra.engine.session import explain_loss
+from rivermeet.infra.engine.watch import EngineLostError
+from rivermeet.infra.epochs.stages.plan import Rebuild
 from rivermeet.pipelines import Node, limits
 from rivermeet.pipelines.errors import RivermeetError
-
-if TYPE_CHECKING:
-    from rivermeet.assets.epoch.run import Outcome
-    from rivermeet.infra.epochs.stages.plan import Rebuild
 
 
 class InputFailedError(RivermeetError):
@@ -161,9 +160,6 @@ class SideBySide:
 
 def _explain(error: BaseException) -> BaseException:
     """The error, or why the engine is gone, where that is what it comes from."""
-    from rivermeet.infra.engine.session import explain_loss
-    from rivermeet.infra.engine.watch import EngineLostError
-
     lost = explain_loss(error)
     if lost is None:
         return error

@@ -28,6 +28,7 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import notes
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.staged import discard, stage
+from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node
 
@@ -123,8 +124,6 @@ def record(project: Project, found: Verified, seconds: float) -> None:
 @contextmanager
 def _recompute(context: EpochContext, node: Node, note: CommitNote) -> Iterator[Part]:
     """The rows of all epochs, computed once more into files that go with the block."""
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-
     paths = context.paths(node)
     with SharedFrames(f"verify_{paths.pipeline}_{paths.node}") as shared:
         rows = Recomputation(context, node, note, context.session()).rows(shared)

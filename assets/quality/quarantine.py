@@ -26,6 +26,7 @@ from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.scan_sql import type_of
+from rivermeet.infra.delta.side_tables import write_side
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
@@ -106,8 +107,6 @@ def _keep(
 ) -> None:
     """Write the rows of an attempt to the quarantine, in place of those of the one before."""
     from pyspark.sql import functions as F
-
-    from rivermeet.infra.delta.side_tables import write_side
 
     decided = decision.summary if decision else None
     kept = rows.select(

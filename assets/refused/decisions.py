@@ -20,17 +20,18 @@ Why: ``docs/decisions/quarantine.md``. Held by ``tests/assets/quality/test_quara
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import pyarrow.compute as pc
 
 from rivermeet.assets.refused.states import HeldState, now, states
 from rivermeet.infra import crash
 from rivermeet.infra.commit_note import Decision
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node
 from rivermeet.pipelines.errors import RivermeetError
-
-if TYPE_CHECKING:
-    from rivermeet.infra.delta.layout import NodeTables
 
 
 class UndecidableError(RivermeetError):
@@ -41,10 +42,6 @@ class UndecidableError(RivermeetError):
 
 def sample(paths: NodeTables, epoch: int, limit: int) -> list[str]:
     """Some of an epoch's rows in quarantine, as JSON; read without Spark."""
-    import pyarrow.compute as pc
-
-    from rivermeet.infra.delta.lines import open_table
-
     table = open_table(paths.quarantine)
     if table is None or limit < 1:
         return []

@@ -13,6 +13,7 @@ from typing import Any
 from filelock import FileLock
 
 from rivermeet.assets.project import Project
+from rivermeet.expectations.gx.data_docs import Suite, write_page
 from rivermeet.pipelines import Pipeline
 
 GX = "gx"
@@ -24,7 +25,6 @@ def write_data_docs(project: Project, pipelines: Iterable[Pipeline], run: str, s
     import pyarrow.compute as pc
 
     from rivermeet.assets.quality.quality_table import quality_lines
-    from rivermeet.expectations.gx.data_docs import Suite, write_page
 
     nodes = {(pipeline.name, node.name): node for pipeline in pipelines for node in pipeline.stored}
     found: dict[tuple[str, str, int], dict[str, Mapping[str, Any]]] = {}

@@ -12,14 +12,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.recorded import last_recorded
+from rivermeet.expectations.report.page import NodeHistory, PipelineHistory, page
+from rivermeet.expectations.results import SCHEMA
 from rivermeet.pipelines import Node, Pipeline, limits
-
-if TYPE_CHECKING:
-    from rivermeet.expectations.report.page import NodeHistory, PipelineHistory
 
 IDENTITY = ("node", "epoch", "invariant", "run", "judged_at")
 LONG = {"sql": "", "sample": "[]"}
@@ -36,8 +35,6 @@ def write_report(
     project: Project, pipelines: Sequence[Pipeline], path: Path | None = None, shown: int = limits.SHOWN_EPOCHS
 ) -> tuple[Path, Sequence[PipelineHistory]]:
     """Write the page of each node's newest ``shown`` epochs, by default to `report_path`; where, and what it shows."""
-    from rivermeet.expectations.report.page import page
-
     path = path or report_path(project)
     found = histories(project, pipelines, shown)
     _replace(path, page(found, datetime.now(UTC)))
@@ -58,7 +55,6 @@ def histories(
 ) -> list[PipelineHistory]:
     """What is recorded of the pipelines' nodes."""
     from rivermeet.assets.reports.reasons import Reasons
-    from rivermeet.expectations.report.page import PipelineHistory
 
     judged, reasons = _find_judged(project, pipelines), Reasons(project)
     found: list[PipelineHistory] = []
@@ -86,7 +82,6 @@ def histories(
 def _history(
     project: Project, node: Node, epochs: Sequence[int], recorded: int, judged: Lines, measured: Mapping[str, Lines]
 ) -> NodeHistory:
-    from rivermeet.expectations.report.page import NodeHistory
     from rivermeet.infra.delta.io import last_note
 
     made = node.operation
@@ -129,7 +124,6 @@ def _load_verdicts(
     import pyarrow.compute as pc
 
     from rivermeet.assets.quality.quality_table import quality_lines
-    from rivermeet.expectations.results import SCHEMA
 
     oldest = min((epochs[0] for epochs in newest.values() if epochs), default=0)
     wanted = (pc.field("pipeline") == pipeline.name) & (pc.field("epoch") >= oldest)

@@ -24,20 +24,21 @@ from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
 from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.marks import Marks
 from rivermeet.assets.shadow.positions import TopicInput, topic_inputs
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.refusal import EpochRefusedError
-from rivermeet.pipelines import Node, limits
+from rivermeet.infra.shadow.application import Progress, decode, land
+from rivermeet.joins.shadow.answers import Answers, shape_differences
+from rivermeet.joins.shadow.causes import Cause, causes_of
+from rivermeet.joins.shadow.compare import compare, profile_of
+from rivermeet.pipelines import Node, Shadow, limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from rivermeet.infra.commit_note import CommitNote
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-    from rivermeet.infra.epochs.context import EpochContext
-    from rivermeet.infra.shadow.application import Progress
-    from rivermeet.joins.shadow.answers import Answers
-    from rivermeet.joins.shadow.causes import Cause
-    from rivermeet.pipelines import Shadow
 
 
 class NothingToCompareError(EpochRefusedError):
@@ -127,9 +128,6 @@ def audit(project: Project, shadow: Shadow, marks: Marks) -> Shadowed:
     TopicRefusedError
         Where the output cannot be read.
     """
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-    from rivermeet.joins.shadow.compare import compare, profile_of
-
     start, node = time.monotonic(), shadow.node
     context = project.context(node.pipeline)
     found = last_note(context.paths(node).changelog)
@@ -181,8 +179,6 @@ class _Ours:
 
     def answers(self, profile: str, theirs: DataFrame, shared: SharedFrames, **positions: Any) -> Answers:
         """Both answers, and the inputs that they come from."""
-        from rivermeet.joins.shadow.answers import Answers
-
         operation = self.node.operation
         assert operation is not None
         good = theirs.where("reason IS NULL")
@@ -208,9 +204,6 @@ class _Output(NamedTuple):
 @contextmanager
 def _theirs(project: Project, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
     """The application's rows, as long as their files last, and how many records they come from."""
-    from rivermeet.infra.kafka.formats.registry import Registry
-    from rivermeet.infra.shadow.application import decode, land
-
     settings, node = project.settings, shadow.node
     key, value = ours.types("key"), ours.types("value")
     topic = shadow.reads(value)
@@ -253,8 +246,6 @@ def _reasons(theirs: DataFrame) -> tuple[int, list[str]]:
 
 
 def _write(differences: DataFrame, path: str) -> None:
-    from rivermeet.joins.shadow.answers import shape_differences
-
     table = shape_differences(differences).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     table.save(path)
 
@@ -263,9 +254,6 @@ def _first(spark: SparkSession, path: str, node: Node) -> list[Difference]:
     """Counts by kind and cause, losses first, with the first differences of each."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
-
-    from rivermeet.infra.delta.lines import open_table
-    from rivermeet.joins.shadow.causes import causes_of
 
     table = open_table(path)
     assert table is not None

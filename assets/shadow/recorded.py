@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.words import describe_progress, heading, parts
+from rivermeet.pipelines import Shadow
 
 if TYPE_CHECKING:
     from rivermeet.assets.shadow.audit import Shadowed
-    from rivermeet.pipelines import Shadow
 
 
 def record(project: Project, outcome: Shadowed) -> None:

@@ -15,10 +15,13 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import duckdb
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
+from duckdb import DuckDBPyConnection
+from pyarrow.fs import FileSelector, FileType
 
 from rivermeet.assets.quality.relations.epoch import live_rows, records_between
 from rivermeet.assets.quality.relations.parts import table_part
@@ -27,10 +30,8 @@ from rivermeet.expectations.results import Relation
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.delta.location import files_below
 from rivermeet.pipelines.errors import RivermeetError
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 TABLES = ("changelog", "table", "late", "dead_letter", "rejected", "quarantine", "memory")
 QUALITY = "quality"
@@ -72,8 +73,6 @@ class CommittedState:
         QueryError
             If the text is no query, or names a table that is not there.
         """
-        import duckdb
-
         with database(memory, spill) as connection:
             try:
                 text = self._over_views(connection, query)
@@ -93,10 +92,6 @@ class CommittedState:
         return found + ([QUALITY] if open_table(self.quality) is not None else [])
 
     def _nodes(self) -> Iterator[tuple[str, str]]:
-        from pyarrow.fs import FileSelector, FileType
-
-        from rivermeet.infra.delta.location import files_below
-
         below = files_below(self.tables)
 
         def folders(path: str) -> list[str]:
@@ -194,8 +189,6 @@ class CommittedState:
 
 def _let_hash(connection: DuckDBPyConnection, query: str) -> None:
     """Give the query the hash of a foreign key's rule: of the type of a value that it reads."""
-    import duckdb
-
     views = connection.execute(
         "SELECT table_name FROM duckdb_columns() WHERE column_name = 'value' AND table_name LIKE 'view_%'"
     ).fetchall()

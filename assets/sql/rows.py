@@ -13,13 +13,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
+from duckdb import DuckDBPyRelation
 
 from rivermeet.assets.sql.query import TABLES, QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from duckdb import DuckDBPyRelation
 
 _WORD = re.compile(r"[A-Za-z]\w*")
 
@@ -47,8 +48,6 @@ class NodeRows:
 
     def to_duckdb(self) -> DuckDBPyRelation:
         """The rows as a relation of DuckDB."""
-        import duckdb
-
         return duckdb.from_arrow(self.arrow)
 
     def to_polars(self) -> Any:

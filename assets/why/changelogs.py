@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from rivermeet.assets.project import Project
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.few_rows import Where, few_rows, rows_where
 from rivermeet.infra.delta.io import last_note
@@ -16,11 +17,8 @@ from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.source_kinds import kind_of
 from rivermeet.infra.source_range import Origin
+from rivermeet.pipelines import Node
 from rivermeet.pipelines.errors import NotFoundError
-
-if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
-    from rivermeet.pipelines import Node
 
 Row = Mapping[str, Any]
 

@@ -11,15 +11,15 @@ fleet  carrier=UA, flight=15
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.text import Text
+from rich.tree import Tree
 
 from rivermeet.assets.why.answer import Absent, Answer, Cause, Explained
 from rivermeet.infra.printable import printable
 from rivermeet.joins.why.evidence import moment, show, show_key
 from rivermeet.pipelines.plural import pluralize
-
-if TYPE_CHECKING:
-    from rich.tree import Tree
 
 UNCUT = 100_000
 """Columns of a line that nothing cuts: in a file, a pipe, or a box that scrolls."""
@@ -29,8 +29,6 @@ WIDEST = 160
 
 def tree_of(answer: Answer) -> Tree:
     """The answer as a tree."""
-    from rich.tree import Tree
-
     more = answer.total - len(answer.rows)
     count = pluralize(answer.total, "row") + (f", the newest {len(answer.rows):,}" if more else "")
     root = Tree(_line(f"{answer.pipeline}.{answer.node} ({answer.kind})  {show_key(answer.key)}: {count}", ""))
@@ -100,6 +98,4 @@ def _cut(text: str) -> str:
 
 def _line(text: str, style: str):
     # A Text, and not markup: a value may have square brackets.
-    from rich.text import Text
-
     return Text(printable(text), style=style)

@@ -172,7 +172,7 @@ def _with_servers(project: Project, with_registry: bool) -> Iterator[Project]:
 
 @click.command()
 @click.argument("pipeline", default="flights")
-@one_line_errors
+@one_line_errors()
 def main(pipeline: str) -> None:
     """Join PIPELINE's deliveries as files and as topics, and compare the rows."""
     project = project_here(demo_project)

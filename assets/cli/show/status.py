@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
 from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states
-from rivermeet.assets.refused.states import states
+from rivermeet.assets.refused.states import HeldState, states
+from rivermeet.assets.shadow.recorded import last_recorded
+from rivermeet.assets.sinks.delivery import sink_lag
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.epochs.stages.fold import lag_of
 from rivermeet.infra.sources.standing import Standing
 from rivermeet.pipelines import Node, Pipeline, Shadow
 from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.sink import TopicSink
-
-if TYPE_CHECKING:
-    from rivermeet.assets.refused.states import HeldState
-
 
 ENGINES = {"duckdb": "DuckDB", "spark": "Spark"}
 
@@ -74,8 +73,6 @@ def _find_rejected(project: Project, node: Node) -> str | None:
 
 def _describe_sink(project: Project, sink: TopicSink) -> str:
     """How far the topic of a sink is."""
-    from rivermeet.assets.sinks.delivery import sink_lag
-
     lag = sink_lag(project, sink)
     behind = f"{lag.due} behind" if lag.epochs else "all of it"
     return f"{sink.node.name}: delivered to topic '{sink.topic}' up to epoch {lag.epoch}, {behind}"
@@ -83,8 +80,6 @@ def _describe_sink(project: Project, sink: TopicSink) -> str:
 
 def _describe_shadow(project: Project, shadow: Shadow) -> str:
     """What the last audit of an application found."""
-    from rivermeet.assets.shadow.recorded import last_recorded
-
     found = last_recorded(project, shadow)
     said = "not compared yet"
     if found is not None:
@@ -95,8 +90,6 @@ def _describe_shadow(project: Project, shadow: Shadow) -> str:
 
 def _behind(project: Project, node: Node) -> str | None:
     """How far a node's table is behind its changelog; None where it is not."""
-    from rivermeet.infra.epochs.stages.fold import lag_of
-
     context = project.context(node.pipeline)
     found, folded = last_note(context.paths(node).changelog), last_note(context.paths(node).table)
     lag = lag_of(context, node, found[1]) if found is not None and node.is_table else None
