@@ -35,8 +35,7 @@ from rivermeet.pipelines.pipeline import Pipeline
 if TYPE_CHECKING:
     import pyarrow
 
-    from rivermeet.assets.sql.query import CommittedState
-    from rivermeet.assets.sql.rows import NodeRows
+    from rivermeet.assets.sql.query import CommittedState, NodeRows
     from rivermeet.infra.epochs.context import EpochContext, Quality
     from rivermeet.infra.sources.source_step import SourceStep
 
@@ -148,7 +147,7 @@ class Project:
         QueryError
             If there is no such node, or it has committed nothing.
         """
-        from rivermeet.assets.sql.rows import NodeRows, select_all
+        from rivermeet.assets.sql.query import NodeRows, select_all
 
         return NodeRows(self.ask(select_all(name)))
 

@@ -36,7 +36,7 @@ def milliseconds(_: click.Context, option: click.Parameter, text: str | None) ->
 @click.option("--lose-missing-files", "lossy", is_flag=True, help="Do without files and records that are gone.")
 def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_only: bool, lossy: bool) -> None:
     """Recompute PIPELINE from its inputs and replace its rows in one commit; nodes below it follow."""
-    from rivermeet.assets.defs.rebuild import rebuild as compute_anew
+    from rivermeet.assets.defs.runs import rebuild as compute_anew
 
     project = project_here()
     declared = project.pipeline(pipeline)

@@ -174,11 +174,10 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
 
     KEY is the text of a key of one column, 'column=value,column=value', or a JSON object.
     """
-    from rivermeet.assets.why.answer import as_json
+    from rivermeet.assets.why.answer import UNCUT, as_json, tree_of
     from rivermeet.assets.why.changelogs import Changelogs
     from rivermeet.assets.why.expressions import Expressions
     from rivermeet.assets.why.keys import parse_key
-    from rivermeet.assets.why.tree import UNCUT, tree_of
     from rivermeet.assets.why.walk import Walk
 
     project = project_here()

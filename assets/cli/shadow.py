@@ -9,8 +9,7 @@ import click
 
 from rivermeet.assets.cli.run import run_what_is_new
 from rivermeet.assets.cli.terminal import echo, project_here
-from rivermeet.assets.shadow.recorded import record
-from rivermeet.assets.shadow.words import lines
+from rivermeet.assets.shadow.words import lines, record
 from rivermeet.pipelines import Node, Shadow
 from rivermeet.pipelines.shadow.declaration import shadow as declared
 

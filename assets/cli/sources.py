@@ -46,7 +46,7 @@ def check(pipeline: str) -> None:
 @click.argument("source", required=False)
 def resnapshot(pipeline: str, source: str | None) -> None:
     """Read the PostgreSQL table of SOURCE, or of all sources, as it stands, in place of what was read before."""
-    from rivermeet.assets.defs.rebuild import rebuild
+    from rivermeet.assets.defs.runs import rebuild
 
     project = project_here()
     declared = project.pipeline(pipeline)

@@ -58,7 +58,7 @@ def show(name: str, limit: int, everything: bool, as_json: bool, as_: str | None
 
     PIPELINE.NODE.late, .dead_letter, .changelog, … show these as they are.
     """
-    from rivermeet.assets.sql.rows import select_all
+    from rivermeet.assets.sql.query import select_all
 
     as_ = _format(as_json, as_, output)
     query = select_all(name)

@@ -12,7 +12,7 @@ import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key, table_key
 from rivermeet.assets.defs.lineage import column_descriptions, column_lineage
-from rivermeet.assets.reports.data_docs import GX
+from rivermeet.assets.reports.quality_report import GX
 from rivermeet.expectations.gx.data_docs import anchor, page_of
 from rivermeet.expectations.invariant import Severity
 from rivermeet.expectations.invariants import invariants_of
@@ -24,8 +24,7 @@ from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.run import Outcome
-    from rivermeet.assets.quality.judge_committed import Judgement
-    from rivermeet.assets.quality.judge_fold import FoldOutcome
+    from rivermeet.assets.quality.judge_committed import FoldOutcome, Judgement
     from rivermeet.infra.epochs.stages.fold import Lag
     from rivermeet.infra.epochs.step import EpochResult
 

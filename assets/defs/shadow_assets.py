@@ -17,8 +17,7 @@ import dagster as dg
 from rivermeet.assets.defs.keys import key_of, step_below
 from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.shadow.marks import marks_of_run
-from rivermeet.assets.shadow.recorded import record
-from rivermeet.assets.shadow.words import lines
+from rivermeet.assets.shadow.words import lines, record
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import Shadow
 from rivermeet.pipelines.plural import pluralize

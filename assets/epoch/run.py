@@ -11,8 +11,8 @@ stage is a value with its inputs; its ``run`` gives an outcome and changes nothi
 | commit | ``infra/epochs/stages/commit.py`` | the rows | side tables, then the one commit that *is* the epoch |
 | record | ``infra/epochs/stages/record.py`` | all outcomes | measurements, then verdicts |
 
-Off this path: `fold_node` (``assets/quality/judge_fold.py``) folds the node's table when that is due, and judges it. No
-epoch waits for it, because what reads a table reads the changelog's tail on top of it.
+Off this path: `fold_node` (``assets/quality/judge_committed.py``) folds the node's table when that is due, and judges
+it. No epoch waits for it, because what reads a table reads the changelog's tail on top of it.
 
 Killed anywhere, the next run ends the same. Before the commit nothing counts; after it, only caches are behind:
 
@@ -39,8 +39,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from rivermeet.assets.quality.judge import Audited, Judge
-from rivermeet.assets.quality.judge_committed import Judgement, judge_epoch, judge_missed
-from rivermeet.assets.quality.judge_fold import FoldOutcome, fold_node
+from rivermeet.assets.quality.judge_committed import FoldOutcome, Judgement, fold_node, judge_epoch, judge_missed
 from rivermeet.infra import crash
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.context import EpochContext

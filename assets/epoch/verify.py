@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
 from rivermeet.assets.project import Project
+from rivermeet.assets.quality.judge import evaluate
 from rivermeet.assets.quality.judge_committed import judge_everything
-from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import remember
 from rivermeet.assets.quality.relations.parts import frame_part, node_part, part_of_staged
 from rivermeet.expectations.results import InvariantResult, Judged, Part, Relation

@@ -20,11 +20,10 @@ from functools import cached_property
 from rich.console import Console
 
 from rivermeet.assets.project import Project
-from rivermeet.assets.why.answer import Answer
+from rivermeet.assets.why.answer import UNCUT, Answer, tree_of
 from rivermeet.assets.why.changelogs import Changelogs
 from rivermeet.assets.why.expressions import Expressions
 from rivermeet.assets.why.keys import KeyTextError, parse_key
-from rivermeet.assets.why.tree import UNCUT, tree_of
 from rivermeet.assets.why.walk import Walk
 from rivermeet.expectations.report.checks import Cell
 from rivermeet.expectations.report.page import NodeHistory, Reason

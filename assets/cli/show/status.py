@@ -10,7 +10,7 @@ from rivermeet.assets.cli.show.rows import table
 from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.assets.refused.states import HeldState, states
-from rivermeet.assets.shadow.recorded import last_recorded
+from rivermeet.assets.shadow.words import last_recorded
 from rivermeet.assets.sinks.delivery import sink_lag
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
