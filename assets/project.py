@@ -203,8 +203,10 @@ class Project:
         if pipeline.name not in self._contexts:
             from rivermeet.infra.epochs.context import EpochContext
             from rivermeet.infra.epochs.log import EpochLog
+            from rivermeet.infra.epochs.node_lock import lock_folder
 
-            own, engine, folder = self.settings, self.sessions.settings, self._locks(pipeline)
+            own, engine = self.settings, self.sessions.settings
+            folder = lock_folder(own.tables, EPOCHS, pipeline.name, own.home / "locks")
             for made in (own.home / "locks", folder):
                 made.mkdir(parents=True, exist_ok=True)
             self._contexts[pipeline.name] = EpochContext(
@@ -228,11 +230,6 @@ class Project:
         kind = kind_of(node)
         assert kind is not None, f"{node.name} is a source"
         return kind.step(SourceContext(self, self.context(node.pipeline)), node)
-
-    def _locks(self, pipeline: Pipeline) -> Path:
-        from rivermeet.infra.epochs.node_lock import lock_folder
-
-        return lock_folder(self.settings.tables, EPOCHS, pipeline.name, self.settings.home / "locks")
 
     @cached_property
     def connection(self) -> Connection:

@@ -27,7 +27,7 @@ from uuid import uuid4
 import click
 from confluent_kafka import Producer
 
-from benchmarks.peers.copy_topic import PEERS, copy_topic
+from benchmarks.peers.kafka_streams import COPIES, copy_topic
 from benchmarks.stored import results_file, store
 from rivermeet.assets.bench.run import fresh_project, run_epoch
 from rivermeet.assets.cli.show.rows import table
@@ -133,7 +133,7 @@ def main(count: int, beside: bool) -> None:
         measure(settings, broker, WARM_UP)
         topic, seconds = measure(settings, broker, count)
         absent: dict[str, str] = {}
-        for guarantee, name in PEERS.items() if beside else ():
+        for guarantee, name in COPIES.items() if beside else ():
             try:
                 with tempfile.TemporaryDirectory() as scratch:
                     seconds[name] = copy_topic(guarantee, broker.address, topic, count, Path(scratch))

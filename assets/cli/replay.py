@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -33,7 +34,6 @@ def replay(
     """Run joins on the hand-written records of CASES, a JSON file; print or write their rows as JSON."""
     from rivermeet.assets.replay.by_reference import by_reference
     from rivermeet.assets.replay.cases import parse
-    from rivermeet.assets.replay.run import compare_rows
 
     if reference and epochs:
         raise click.UsageError("--epochs goes through the engine, and --reference without it; leave one of them out")
@@ -101,3 +101,17 @@ def _json(results: list[dict[str, object]]) -> str:
     """One case a line."""
     lines = (standard_json(json.dumps(result, ensure_ascii=False)) for result in results)
     return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def compare_rows(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Rows that only one of two answers to a case has, as lines; an error stands for all rows."""
+    one, other = (Counter(_lines(answer)) for answer in (first, second))
+    return [f"- {line}" for line in (one - other).elements()] + [f"+ {line}" for line in (other - one).elements()]
+
+
+def _lines(answer: Mapping[str, Any]) -> list[str]:
+    if "error" in answer:
+        return [f"error: {answer['error']}"]
+    return [
+        f"in {row['in']}  {json.dumps(row['key'])}: {json.dumps(row['value'])} @{row['ts']}" for row in answer["output"]
+    ]

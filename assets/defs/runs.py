@@ -96,7 +96,9 @@ def run_pipeline(
         )
         # Left there by what ended otherwise: its run may be noted as unfinished.
         process.file.unlink(missing_ok=True)
-        evaluated = _evaluations(instance, result.run_id)
+        # With those of nodes that have nothing new (``assets/defs/standing.py``).
+        logged = instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        evaluated = [entry.get_dagster_event().asset_check_evaluation_data for entry in logged]
     for event in result.get_step_failure_events():
         project.say(f"  FAILED {event.step_key}: {sentence_of(event)}")
     failed = [check for check in evaluated if not check.passed]
@@ -104,12 +106,6 @@ def run_pipeline(
         state = check.metadata["state"].value if "state" in check.metadata else "violated"
         project.say(f"  {str(state).upper()} {check.asset_key.to_user_string()}: {check.description}")
     return result.success and not any(check.severity is dg.AssetCheckSeverity.ERROR for check in failed)
-
-
-def _evaluations(instance: dg.DagsterInstance, run: str) -> list[dg.AssetCheckEvaluation]:
-    """All verdicts of a run, with those of nodes that have nothing new (``assets/defs/standing.py``)."""
-    logged = instance.all_logs(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
-    return [entry.get_dagster_event().asset_check_evaluation_data for entry in logged]
 
 
 class RebuildRefusedError(RivermeetError):

@@ -54,14 +54,6 @@ from rivermeet.pipelines.plural import pluralize
 
 
 @dataclass(frozen=True)
-class Audited:
-    """What was found of an epoch, and what a person has decided about it."""
-
-    results: Sequence[InvariantResult] = ()
-    decision: Decision | None = None
-
-
-@dataclass(frozen=True)
 class Judge:
     """The stage of a node; ``run_id`` is kept with rows that are refused."""
 
@@ -76,8 +68,8 @@ class Judge:
         rules = select_rules(self.node, "audit")
         return f"{pluralize(len(rules), 'invariant')}, {sum(rule.blocking for rule in rules)} of them blocking"
 
-    def run(self, context: EpochContext, written: Written) -> Audited:
-        """Judge the rows; where no verdicts are kept, an epoch is not judged.
+    def run(self, context: EpochContext, written: Written) -> tuple[Sequence[InvariantResult], Decision | None]:
+        """Judge the rows: what was found, and what a person has decided; nothing where no verdicts are kept.
 
         Raises
         ------
@@ -85,7 +77,7 @@ class Judge:
             If a blocking invariant is violated or could not be evaluated, and nobody has decided otherwise.
         """
         if context.quality is None:
-            return Audited()
+            return (), None
         plan, paths = written.plan, context.paths(self.node)
         node = effective(self.node, plan)
         rows = (
@@ -96,7 +88,7 @@ class Judge:
         judged = build_epoch_relations(context, node, plan, rows, written.counts.rows, lambda: _late(paths, written))
         results = evaluate(context, node, select_rules(node, "audit"), judged)
         decision = decision_on(context.log, plan)
-        return Audited(enforce(context, self.node, plan, written.rows, results, decision, self.run_id), decision)
+        return enforce(context, self.node, plan, written.rows, results, decision, self.run_id), decision
 
 
 def _late(paths: NodeTables, written: Written) -> Relation:

@@ -5,10 +5,10 @@ Keys carry the number of their case, so that cases cannot meet in joins that loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rivermeet.assets.replay.cases import Case
+from rivermeet.assets.replay.cases import Case, parse_case
 from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Node, Pipeline
 
 KEY = {"c": "INT", "k": "STRING"}
@@ -25,6 +25,20 @@ def group_of(case: Case) -> Group:
     options = (case.eager, case.self, case.optimize, case.selector, case.materialized, case.cache)
     versioned = (case.left_versioned_ms is not None, case.right_versioned_ms is not None)
     return (case.join, case.type, case.semantics, *options, *versioned, case.table_grace_ms is not None)
+
+
+def sort_out(given: Sequence[Any], semantics: str) -> tuple[list[dict[str, Any]], list[tuple[int, Case]]]:
+    """A result for each case, with ``error`` where it cannot run, and the cases that can, with their places."""
+    results: list[dict[str, Any]] = [{"name": g.get("name", "?") if isinstance(g, dict) else "?"} for g in given]
+    runnable: list[tuple[int, Case]] = []
+    for at, one in enumerate(given):
+        case = parse_case(one, semantics)
+        problem = case if isinstance(case, str) else refusal(case)
+        if problem is not None:
+            results[at]["error"] = problem
+        elif isinstance(case, Case):
+            runnable.append((at, case))
+    return results, runnable
 
 
 def refusal(case: Case) -> str | None:

@@ -17,8 +17,17 @@ from rivermeet.assets.epoch.operator_step import OperatorStep
 from rivermeet.assets.epoch.run import run_epoch
 from rivermeet.assets.replay.cases import Case
 from rivermeet.assets.replay.declared import declare
-from rivermeet.assets.replay.frames import Place, answers, in_listed_order, numbers_of, record_table
-from rivermeet.assets.replay.run import Rows, Way, places, widest
+from rivermeet.assets.replay.run import (
+    Place,
+    Rows,
+    Way,
+    answers,
+    in_listed_order,
+    numbers_of,
+    places,
+    record_table,
+    widest,
+)
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.care.small_changelogs import append_records
 from rivermeet.infra.delta.fold import fold

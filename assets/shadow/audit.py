@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
 from rivermeet.assets.project import Project
@@ -29,7 +29,6 @@ from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.shadow.application import Progress, decode, land
 from rivermeet.joins.shadow.answers import Answers, shape_differences
@@ -144,16 +143,17 @@ def audit(project: Project, shadow: Shadow, marks: Marks) -> Shadowed:
     records = sum(end + 1 for ends in note.consumed.values() for end in ends.values())
     name = f"shadow_{node.pipeline.name}_{node.name}"
     # What is kept is freed before the files go that it is read from.
-    with _theirs(project, shadow, marks, ours) as output, SharedFrames(name, records + output.count) as shared:
-        theirs = shared.keep(output.rows)
+    with _theirs(project, shadow, marks, ours) as (output, count), SharedFrames(name, records + count) as shared:
+        theirs = shared.keep(output)
         undecodable, why = _reasons(theirs)
         compared = compare(node, ours.answers(profile, theirs, shared, read=read_upto, is_ahead=ahead > 0))
         path = context.paths(node).shadow(shadow.topic)
-        _write(compared.differences, path)
+        shown = shape_differences(compared.differences)
+        shown.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
         ((keys, equal, otherwise),) = compared.compared.collect()
         differences = _first(spark, path, node)
     return Shadowed(
-        *(shadow, note.epoch, profile, marks, inputs, output.count, undecodable, why, keys, equal, otherwise),
+        *(shadow, note.epoch, profile, marks, inputs, count, undecodable, why, keys, equal, otherwise),
         differences=differences,
         path=path,
         seconds=time.monotonic() - start,
@@ -196,23 +196,16 @@ class _Ours:
         )
 
 
-class _Output(NamedTuple):
-    rows: DataFrame
-    count: int
-
-
 @contextmanager
-def _theirs(project: Project, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
+def _theirs(project: Project, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[tuple[DataFrame, int]]:
     """The application's rows, as long as their files last, and how many records they come from."""
-    settings, node = project.settings, shadow.node
-    key, value = ours.types("key"), ours.types("value")
+    node, key, value = shadow.node, ours.types("key"), ours.types("value")
     topic = shadow.reads(value)
-    registry = Registry(settings.schema_registry, settings.schemas)
     # No node can be called so: its own landing is not touched.
-    folder = settings.landing / node.pipeline.name / shadow.id
+    folder = project.settings.landing / node.pipeline.name / shadow.id
     name = f"{node.pipeline.name}.{node.name}"
-    with land(project.connection, registry, topic, marks.output, folder, name) as output:
-        yield _Output(decode(output.landing.read(ours.spark), topic, key, value), output.records)
+    with land(project.connection, project.registry, topic, marks.output, folder, name) as output:
+        yield decode(output.landing.read(ours.spark), topic, key, value), output.records
 
 
 def _ahead(inputs: Sequence[TopicInput], progress: Progress | None) -> int:
@@ -243,11 +236,6 @@ def _reasons(theirs: DataFrame) -> tuple[int, list[str]]:
         bad.orderBy("partition", "offset").limit(limits.SHOWN_ROWS).select("partition", "offset", "reason").collect()
     )
     return count, [f"partition {p}, offset {offset}: {reason}" for p, offset, reason in first]
-
-
-def _write(differences: DataFrame, path: str) -> None:
-    table = shape_differences(differences).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    table.save(path)
 
 
 def _first(spark: SparkSession, path: str, node: Node) -> list[Difference]:

@@ -121,24 +121,18 @@ def _otherwise(outcome: Shadowed) -> str:
     return f", {pluralize(outcome.otherwise, 'key')} of them {how}: no difference"
 
 
+_RECORDED = ("at", "epoch", "profile", "records", "undecodable", "keys", "equal", "otherwise")
+_RECORDED += ("losses", "explained", "path")
+
+
 def record(project: Project, outcome: Shadowed) -> None:
     """Keep what was found."""
     shadow = outcome.shadow
     body = {
-        "at": outcome.at,
+        **{name: getattr(outcome, name) for name in _RECORDED},
         "node": shadow.node.name,
         "topic": shadow.topic,
-        "epoch": outcome.epoch,
-        "profile": outcome.profile,
         "read": list(describe_progress(outcome)),
-        "records": outcome.records,
-        "undecodable": outcome.undecodable,
-        "keys": outcome.keys,
-        "equal": outcome.equal,
-        "otherwise": outcome.otherwise,
-        "losses": outcome.losses,
-        "explained": outcome.explained,
-        "path": outcome.path,
         "differences": [
             {
                 "heading": heading(one),

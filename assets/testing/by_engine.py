@@ -17,7 +17,7 @@ import pyarrow as pa
 from rivermeet.assets.epoch.operator_step import OperatorStep
 from rivermeet.assets.epoch.run import run_epoch
 from rivermeet.assets.replay.epochs import commit_source, scratch_context
-from rivermeet.assets.testing.by_reference import Made
+from rivermeet.assets.testing.by_reference import Made, Shape
 from rivermeet.assets.testing.expressions import DriverError, Evaluator
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.lines import open_table
@@ -39,8 +39,8 @@ class ByEngine:
         self._sources: dict[str, pa.Schema] = {}
         for node in pipeline.nodes:
             if node.source is not None:
-                columns = {column: made.type for column, made in node.source.value.items()}
-                self._sources[node.name] = _changelog(evaluator.schema(node.key), evaluator.schema(columns))
+                shape = Shape.of_source(node, evaluator)
+                self._sources[node.name] = _changelog(shape.key, shape.value)
         self._notes: dict[str, CommitNote] = {}
         self._new: dict[str, list[Made]] = {}
 

@@ -205,10 +205,7 @@ class TestDriver:
 
     def _shape(self, source: Node) -> Shape:
         if source.name not in self._shapes:
-            assert source.source is not None
-            evaluator = Evaluator()
-            value = {column: made.type for column, made in source.source.value.items()}
-            self._shapes[source.name] = Shape(evaluator.schema(source.key), evaluator.schema(value))
+            self._shapes[source.name] = Shape.of_source(source, Evaluator())
         return self._shapes[source.name]
 
     def _key(self, source: Node, shape: Shape, key: Any) -> tuple[Any, ...] | None:

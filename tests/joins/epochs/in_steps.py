@@ -36,8 +36,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from rivermeet.assets.replay.cases import Case
 from rivermeet.assets.replay.declared import declare
-from rivermeet.assets.replay.frames import Place, in_listed_order, numbers_of, records
-from rivermeet.assets.replay.run import Rows, Way, widest
+from rivermeet.assets.replay.run import Place, Rows, Way, in_listed_order, numbers_of, records, widest
 from rivermeet.infra.delta.offsets import lookup_sql
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.engine.shuffles import fit_shuffles

@@ -12,8 +12,8 @@ import pytest
 
 from rivermeet.assets.replay.cases import Case, parse_case
 from rivermeet.assets.replay.declared import BEFORE_THE_BAR
-from rivermeet.assets.replay.frames import records as frame_of
 from rivermeet.assets.replay.run import Way, at_once, replay
+from rivermeet.assets.replay.run import records as frame_of
 from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
 from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
 from rivermeet.joins.reference.records import Record
