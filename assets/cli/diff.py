@@ -61,8 +61,7 @@ def diff(
     stands is written. The exit status is 1 where a row would come, go or change.
     """
     from rivermeet.assets.diff.compare import compare
-    from rivermeet.assets.diff.compute import compute_changed, find_changed
-    from rivermeet.assets.diff.share import samples
+    from rivermeet.assets.diff.compute import compute_changed, find_changed, samples
     from rivermeet.assets.sql.query import CommittedState
 
     project = project_here()

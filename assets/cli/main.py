@@ -18,7 +18,6 @@ from rivermeet.assets.cli.bench import bench
 from rivermeet.assets.cli.demo import demo, feed
 from rivermeet.assets.cli.diff import diff
 from rivermeet.assets.cli.engine import engine
-from rivermeet.assets.cli.errors import CommandLine
 from rivermeet.assets.cli.heal import rebuild, verify
 from rivermeet.assets.cli.quarantine import quarantine
 from rivermeet.assets.cli.replay import explain, replay
@@ -26,7 +25,7 @@ from rivermeet.assets.cli.run import run
 from rivermeet.assets.cli.shadow import shadow
 from rivermeet.assets.cli.sources import accept_loss, check, resnapshot, retry_dead_letters
 from rivermeet.assets.cli.sql import show, sql
-from rivermeet.assets.cli.terminal import echo, project_here, standard_json
+from rivermeet.assets.cli.terminal import CommandLine, echo, project_here, standard_json
 from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.assets.scaffold.write import write_project
 from rivermeet.pipelines.graph import mermaid, svg
@@ -176,8 +175,8 @@ def why(pipeline: str, node: str, key: str, limit: int, as_text: bool, engine: b
     """
     from rivermeet.assets.why.answer import UNCUT, as_json, tree_of
     from rivermeet.assets.why.changelogs import Changelogs
-    from rivermeet.assets.why.expressions import Expressions
     from rivermeet.assets.why.keys import parse_key
+    from rivermeet.assets.why.records import Expressions
     from rivermeet.assets.why.walk import Walk
 
     project = project_here()

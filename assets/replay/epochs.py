@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from rivermeet.assets.epoch.operator_step import OperatorStep
 from rivermeet.assets.epoch.run import run_epoch
-from rivermeet.assets.replay.cases import Case
-from rivermeet.assets.replay.declared import declare
+from rivermeet.assets.replay.cases import Case, declare
 from rivermeet.assets.replay.run import (
     Place,
     Rows,

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rivermeet.assets.replay.cases import Case
-from rivermeet.assets.replay.declared import KEY, MANY_KEY, Group, declare, group_of, sort_out
+from rivermeet.assets.replay.cases import KEY, MANY_KEY, Case, Group, declare, group_of, sort_out
 from rivermeet.infra.engine.interpretation import INTERPRETED
 from rivermeet.infra.engine.session import close, new_session
 from rivermeet.infra.engine.shared_frames import SharedFrames

@@ -22,8 +22,8 @@ from rich.console import Console
 from rivermeet.assets.project import Project
 from rivermeet.assets.why.answer import UNCUT, Answer, tree_of
 from rivermeet.assets.why.changelogs import Changelogs
-from rivermeet.assets.why.expressions import Expressions
 from rivermeet.assets.why.keys import KeyTextError, parse_key
+from rivermeet.assets.why.records import Expressions
 from rivermeet.assets.why.walk import Walk
 from rivermeet.expectations.report.checks import Cell
 from rivermeet.expectations.report.page import NodeHistory, Reason

@@ -19,7 +19,7 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
-from rivermeet.assets.why.letters import Letter
+from rivermeet.assets.why.changelogs import Letter
 from rivermeet.infra.printable import printable
 from rivermeet.infra.source_range import Origin
 from rivermeet.joins.why.evidence import Key, moment, show, show_key

@@ -19,8 +19,7 @@ from pathlib import Path
 import click
 import pyarrow as pa
 
-from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import project_here
+from rivermeet.assets.cli.terminal import one_line_errors, project_here
 from rivermeet.assets.defs.runs import run_pipeline
 from rivermeet.assets.demo import feeds
 from rivermeet.assets.demo.topics import TopicFeed

@@ -16,8 +16,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.main import main
+from rivermeet.assets.cli.terminal import one_line_errors
 from rivermeet.infra.settings import PROJECT
 from tests.reliability import handled
 

@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.cli.main import main
 from rivermeet.assets.cli.replay import compare_rows
-from rivermeet.assets.replay.cases import Case, parse, parse_case
-from rivermeet.assets.replay.declared import refusal
+from rivermeet.assets.replay.cases import Case, parse, parse_case, refusal
 from rivermeet.assets.replay.epochs import in_epochs
 from rivermeet.assets.replay.run import at_once, replay
 

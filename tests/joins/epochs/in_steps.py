@@ -34,8 +34,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from rivermeet.assets.replay.cases import Case
-from rivermeet.assets.replay.declared import declare
+from rivermeet.assets.replay.cases import Case, declare
 from rivermeet.assets.replay.run import Place, Rows, Way, in_listed_order, numbers_of, records, widest
 from rivermeet.infra.delta.offsets import lookup_sql
 from rivermeet.infra.engine.shared_frames import SharedFrames

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rivermeet.assets.replay.cases import Case, parse_case
-from rivermeet.assets.replay.declared import BEFORE_THE_BAR
+from rivermeet.assets.replay.cases import BEFORE_THE_BAR, Case, parse_case
 from rivermeet.assets.replay.run import Way, at_once, replay
 from rivermeet.assets.replay.run import records as frame_of
 from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rivermeet.assets.replay.cases import Case, parse_case
-from rivermeet.assets.replay.declared import KEY
+from rivermeet.assets.replay.cases import KEY, Case, parse_case
 from rivermeet.assets.replay.run import Way, at_once, replay
 from rivermeet.assets.replay.run import records as frame_of
 from rivermeet.joins.operator import EpochInputs, compute
