@@ -113,7 +113,9 @@ class OperatorStep:
             found[side] = note
         if self._topics is not None:
             self._topics.refuse_unequal(self.node)
-        if previous is not None and _has_moved(found, previous):
+        incarnations = {} if previous is None else previous.incarnations
+        moved = any(note.incarnation != incarnations.get(side, 1) for side, (_, note) in found.items())
+        if previous is not None and moved:
             # An input was recomputed, and what was consumed of it no longer counts.
             plan = self.plan(None, None, epoch)
             return plan.begin_incarnation(previous.incarnation + 1, previous.grace) if plan else None
@@ -249,7 +251,3 @@ class OperatorStep:
         join = node.join_spec
         rows = {s: self._rows(pinned, f"{side}.{s}", n, moment) for s, n in join.inputs.items()}
         return resolve(join, rows["left"], rows["right"])
-
-
-def _has_moved(found: Mapping[str, tuple[int, CommitNote]], previous: CommitNote) -> bool:
-    return any(note.incarnation != previous.incarnations.get(side, 1) for side, (_, note) in found.items())

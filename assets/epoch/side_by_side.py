@@ -43,7 +43,8 @@ class SideBySide:
     ) -> None:
         self._project, self._run, self._rebuild = project, run_id, rebuild or {}
         self._nodes = {node.name: node for node in nodes}
-        self._reads = {node.name: [part for part in _inputs(node) if part in self._nodes] for node in nodes}
+        reads = {node.name: node.operation.stored_inputs.values() if node.operation else () for node in nodes}
+        self._reads = {name: [part.name for part in parts if part.name in self._nodes] for name, parts in reads.items()}
         self._outcomes: dict[str, Future[Outcome]] = {name: Future() for name in self._nodes}
         self._committed: dict[str, Outcome] = {}
         self._failed: set[str] = set()
@@ -166,8 +167,3 @@ def _explain(error: BaseException) -> BaseException:
     explained = EngineLostError(lost)
     explained.__cause__ = error
     return explained
-
-
-def _inputs(node: Node) -> Sequence[str]:
-    made = node.operation
-    return [part.name for part in made.stored_inputs.values()] if made is not None else []

@@ -1,4 +1,4 @@
-"""Cases of ``rivermeet replay``: hand-written records of a join, what is wrong with them, and the join that they declare.
+"""Cases of ``rivermeet replay``: records of a join, written by hand; what is wrong with them; the join they declare.
 
 A case that cannot run says why in one sentence, and leaves the others alone. Its join is that of a pipeline over inputs
 of text, one partition per case. Keys carry the number of their case, so that cases cannot meet in joins that look into

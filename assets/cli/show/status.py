@@ -118,7 +118,10 @@ def _status(project: Project, node: Node, held: Sequence[HeldState], asked: Stan
         sum(end + 1 for end in note.ends.values()),
         asked.behind if asked is not None else _lag(project, node, note),
         sum(m.get("late", 0) for m in measured) if node.operation else None,
-        _dead(project, node) if node.source else sum(m.get("dead_letter", 0) for m in measured),
+        # Of a source those that are open.
+        project.source_step(node).open_letters().count
+        if node.source
+        else sum(m.get("dead_letter", 0) for m in measured),
         "; ".join([*waiting, checks]),
     ]
 
@@ -129,11 +132,6 @@ def _find_standing(project: Project, node: Node) -> Standing:
         return project.source_step(node).find_standing()
     except RivermeetError as why:
         return Standing(None, (str(why),))
-
-
-def _dead(project: Project, node: Node) -> int:
-    """Dead letters that are open."""
-    return project.source_step(node).open_letters().count
 
 
 def _lag(project: Project, node: Node, note: CommitNote) -> int:
