@@ -21,8 +21,7 @@ from rivermeet.assets.defs.keys import PIPELINE, keys_of
 from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, processes
 from rivermeet.assets.defs.resource import ProjectResource
-from rivermeet.assets.defs.shadow_assets import shadow_asset, shadow_key
-from rivermeet.assets.defs.sink_assets import sink_asset, topic_key
+from rivermeet.assets.defs.topic_assets import shadow_asset, shadow_key, sink_asset, topic_key
 from rivermeet.assets.project import Project
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Pipeline

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from rivermeet.assets.cli import shadow as command
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.defs import shadow_assets
-from rivermeet.assets.defs.shadow_assets import shadow_key
+from rivermeet.assets.defs import topic_assets
+from rivermeet.assets.defs.topic_assets import shadow_key
 from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.assets.shadow.marks import Marks
 from rivermeet.infra.settings import Settings
@@ -77,14 +77,14 @@ def test_an_application_that_goes_on_during_the_run(town: Town, home: Home, monk
     town.make("out")
     town.send("sales", (0, "a", {"n": 5}, 10))
     town.send("out", (0, "a", {"n": 5}, 10))
-    taken = shadow_assets.marks_of_run
+    taken = topic_assets.marks_of_run
 
     def later(*given: Any) -> Marks:
         town.send("sales", (0, "d", {"n": 7}, 13))
         town.send("out", (0, "d", {"n": 7}, 13))
         return taken(*given)
 
-    monkeypatch.setattr(shadow_assets, "marks_of_run", later)
+    monkeypatch.setattr(topic_assets, "marks_of_run", later)
     assert home.run(), home.said
     assert checks(home) == {"nothing_lost": True, "output_is_readable": True}, "it was marked before we read"
     assert not list((home.project.settings.home / "marks").rglob("*.json")), "marks are used once"
