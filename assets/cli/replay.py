@@ -98,7 +98,6 @@ def explain(pipeline: str, node: str, semantics: str | None, compare: str | None
 
 
 def _json(results: list[dict[str, object]]) -> str:
-    """One case a line."""
     lines = (standard_json(json.dumps(result, ensure_ascii=False)) for result in results)
     return "[\n" + ",\n".join(lines) + "\n]\n"
 

@@ -59,7 +59,6 @@ def on_new_epoch(node: Node) -> dg.AutomationCondition[Any]:
 
 
 def _sources(node: Node) -> list[dg.AssetKey]:
-    """Assets of the sources that the node reads."""
     if node.source is not None:
         return keys_of(node)
     inputs = node.operation.inputs.values() if node.operation else ()

@@ -6,8 +6,7 @@ several pipelines may share a group.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg

@@ -93,7 +93,6 @@ class Recomputation:
 def _by_epoch(
     spark: SparkSession, plans: Sequence[EpochPlan], table_first: bool
 ) -> Callable[[DataFrame, int], DataFrame]:
-    """Gives records the ``order`` and ``commit`` that they had over all epochs."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 

@@ -165,7 +165,6 @@ def _late(context: EpochContext, node: Node, epoch: int, run: str) -> Judgement:
 
 
 def _rows_again(context: EpochContext, node: Node, plan: EpochPlan) -> list[InvariantResult]:
-    """What the audit of an epoch finds in its rows as they are committed."""
     paths = context.paths(node)
     version, note = note_upto(paths.changelog, plan.epoch)
     rows = node_part(paths, "changelog", version, lambda files: epoch_files(files, plan.epoch))

@@ -225,7 +225,6 @@ def _find_progress(inputs: Sequence[TopicInput], progress: Progress | None) -> d
 
 
 def _reasons(theirs: DataFrame) -> tuple[int, list[str]]:
-    """How many records cannot be decoded, and the first reasons."""
     from pyspark.sql import functions as F
 
     bad = theirs.where(F.col("reason").isNotNull())

@@ -224,7 +224,6 @@ def _version(clause: Any) -> int | None:
 
 
 def _parts(parsed: Any) -> Iterator[dict[str, Any]]:
-    """All objects of a parsed query."""
     if isinstance(parsed, dict):
         yield parsed
     for part in parsed.values() if isinstance(parsed, dict) else parsed if isinstance(parsed, list) else ():

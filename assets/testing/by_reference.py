@@ -271,7 +271,6 @@ class ByReference:
             table[record.key] = record
 
     def _view(self, view: GlobalView) -> list[Made]:
-        """The rows of a view, resolved from those of its tables."""
         join, (keys, select) = view.join_spec, self._views[view.name]
         left, right = (
             {record.key: record for record in self._records(self.shapes[node.name], side, self._live(node), asks)}
@@ -301,7 +300,6 @@ def _until(made: Sequence[Made], bound: int) -> list[Made]:
 def _value_type(
     where: str, operation: Operation, given: pa.Schema, asks: Select | None, select: Select | None
 ) -> pa.Schema:
-    """The columns of a computed node's value."""
     if select is not None:
         return select.gives
     aggregations: Mapping[str, Any] = getattr(operation, "aggregations", {})

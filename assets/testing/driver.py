@@ -228,7 +228,6 @@ class TestDriver:
 
 
 def _cast(source: Node, columns: pa.Schema, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns in their declared types."""
     unknown = [name for name in given if name not in columns.names]
     if unknown:
         raise DriverError(f"'{source.name}' has no column '{unknown[0]}'; there are {', '.join(columns.names)}")

@@ -157,7 +157,6 @@ class Walk:
         return Absent(node.name, "not-delivered", f"nothing that was read of '{node.name}' has the key{where}{more}")
 
     def _collect(self, node: Node, key: Key) -> None:
-        """Keep the dead letters of a key of a node."""
         if (node.name, repr(key)) in self._asked:
             return
         self._asked.add((node.name, repr(key)))

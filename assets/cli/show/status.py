@@ -72,14 +72,12 @@ def _find_rejected(project: Project, node: Node) -> str | None:
 
 
 def _describe_sink(project: Project, sink: TopicSink) -> str:
-    """How far the topic of a sink is."""
     lag = sink_lag(project, sink)
     behind = f"{lag.due} behind" if lag.epochs else "all of it"
     return f"{sink.node.name}: delivered to topic '{sink.topic}' up to epoch {lag.epoch}, {behind}"
 
 
 def _describe_shadow(project: Project, shadow: Shadow) -> str:
-    """What the last audit of an application found."""
     found = last_recorded(project, shadow)
     said = "not compared yet"
     if found is not None:
