@@ -17,6 +17,7 @@ from duckdb import DuckDBPyConnection
 
 from rivermeet.assets.sql.query import CommittedState, QueryError
 from rivermeet.expectations.judge.duck import create_view, database
+from rivermeet.infra.delta.scan_sql import quote_name
 from rivermeet.pipelines import Node
 
 KINDS = ("come", "go", "change")
@@ -104,11 +105,6 @@ def _number(connection: DuckDBPyConnection, node: Node, view: str, among: Collec
         f"to_json(struct_pack({key}))::VARCHAR AS k, _timestamp AS ts, to_json(struct_pack({value}))::VARCHAR AS v "
         f"FROM of_{view}{some})"
     )
-
-
-def quote_name(column: str) -> str:
-    """A column's name as DuckDB has it."""
-    return '"' + column.replace('"', '""') + '"'
 
 
 _DIFFERENCES = """

@@ -31,6 +31,7 @@ class State(NamedTuple):
     because: str | None = None
 
 
+_SCHEMA = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
 States = Mapping[str, State]
 """Invariant to its last result."""
 
@@ -55,11 +56,7 @@ def remember(quality: Quality, node: Node, epoch: int, results: Sequence[Invaria
     """Append results, once per run, epoch and ``name``."""
     with FileLock(quality.lock):
         app_id = f"{node.pipeline.name}.{node.name}/{run}/{name}"
-        append_lines(history(node, epoch, run, results), _schema(), quality.table, app_id, epoch)
-
-
-def _schema() -> pa.Schema:
-    return pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
+        append_lines(history(node, epoch, run, results), _SCHEMA, quality.table, app_id, epoch)
 
 
 def lines_about(node: Node, epoch: int | None = None) -> pc.Expression:
@@ -79,7 +76,7 @@ def quality_lines(
     def choose(files: pa.Table) -> pa.Table:
         return files.filter(pc.field(newest) >= oldest) if newest in files.column_names else files
 
-    return lines_of(table, quality.table, _schema(), choose).to_table(columns, filter=wanted).to_pylist()
+    return lines_of(table, quality.table, _SCHEMA, choose).to_table(columns, filter=wanted).to_pylist()
 
 
 def last_states(quality: Quality, node: Node, epoch: int | None = None) -> States:
