@@ -49,7 +49,7 @@ def show(pipeline: str, selected: str | None, limit: int) -> None:
 
 def _describe(project: Project, node: Node, state: HeldState, limit: int) -> str:
     from rivermeet.assets.quality.relations.parts import sql_name
-    from rivermeet.assets.refused.decisions import sample
+    from rivermeet.assets.refused.states import sample
 
     held, paths = state.held, project.paths(node)
     lines = [
@@ -102,8 +102,7 @@ def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
 
 def _decide(pipeline: str, selected: str, epoch: int, how: Literal["release", "drop"], ask: bool = False) -> None:
     from rivermeet.assets.defs.runs import run_pipeline
-    from rivermeet.assets.refused.decisions import decidable, decide, loss
-    from rivermeet.assets.refused.states import states
+    from rivermeet.assets.refused.states import decidable, decide, loss, states
 
     project = project_here()
     declared = project.pipeline(pipeline)

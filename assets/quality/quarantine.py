@@ -9,7 +9,7 @@
     | put aside | the plan is no more: a file of it was changed, or something was recomputed | whatever did so |
 
 However often it is run again, a held epoch is in the quarantine once; where it gives other rows, or breaks another
-invariant, they take the place of those before. What a person decides is in ``assets/refused/decisions.py``.
+invariant, they take the place of those before. What a person decides is in ``assets/refused/states.py``.
 
 Why: ``docs/decisions/quarantine.md``. Held by ``tests/assets/quality/test_quarantine.py``.
 """

@@ -66,23 +66,18 @@ def write(found: pa.Table, as_: str, output: Path | None) -> None:
         assert output is not None, "a Parquet file has a name"
         pq.write_table(found, output)
         return
-    lines = _csv_lines(found) if as_ == "csv" else [standard_json(row) for row in found.column(0).to_pylist()]
+    text = io.StringIO()
+    if as_ == "csv":
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(found.column_names)
+        for row in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            writer.writerow([_text(cell) for cell in row])
+    else:
+        text.writelines(f"{standard_json(row)}\n" for row in found.column(0).to_pylist())
     if output is not None:
-        output.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        return
-    for line in lines:
-        echo(line)
-
-
-def _csv_lines(found: pa.Table) -> list[str]:
-    cells = zip(*(column.to_pylist() for column in found.columns), strict=True)
-    return [_csv_line(found.column_names), *(_csv_line([_text(cell) for cell in row]) for row in cells)]
-
-
-def _csv_line(cells: list[Any]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(cells)
-    return line.getvalue()
+        output.write_text(text.getvalue(), "utf-8")
+    elif text.getvalue():
+        echo(text.getvalue().removesuffix("\n"))
 
 
 def _text(cell: Any) -> Any:
