@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -151,7 +150,7 @@ def main(
     for workload in workloads or NAMES:
         with tempfile.TemporaryDirectory() as folder:
             warm, data = Path(folder) / "warm", Path(folder) / "data"
-            write(workload, warm, replace(WARM_UP, epochs=3))
+            write(workload, warm, WARM_UP)
             write(workload, data, size)
             if cut is not None:
                 recut(data, cut)
