@@ -12,17 +12,16 @@ file is delivered once to a cluster: the home keeps which. Held by ``tests/infra
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rivermeet.assets.demo.feeds import feed, feed_of
+from rivermeet.assets.demo.files import unpack
 from rivermeet.infra.kafka.connection import Connection
 from rivermeet.infra.kafka.encoding import Encode, value_encoder
 from rivermeet.infra.kafka.formats.registry import NONE
@@ -113,13 +112,7 @@ class TopicFeed:
 
 def rows(path: Path, not_known: str | None) -> Iterator[dict[str, Any]]:
     """Rows of a feed's file, as they are but for what is not known."""
-    packed = path.read_bytes()
-    if path.suffix == ".gz":
-        packed = gzip.decompress(packed)
-    elif path.suffix == ".zip":
-        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            packed = archive.read(archive.namelist()[0])
-    text = io.StringIO(packed.decode())
+    text = io.StringIO(unpack(path))
     found = map(json.loads, text) if path.suffix == ".jsonl" else csv.DictReader(text)
     for row in found:
         yield {column: None if value == not_known else value for column, value in row.items()}

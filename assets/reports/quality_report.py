@@ -11,8 +11,6 @@ them at the end of every step, each time with all that is there by then. Held by
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +22,7 @@ from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.words import last_recorded
 from rivermeet.expectations.gx.data_docs import Suite, write_page
 from rivermeet.expectations.report.page import NodeHistory, PipelineHistory, page
+from rivermeet.expectations.report.templates import write_whole
 from rivermeet.expectations.results import SCHEMA
 from rivermeet.pipelines import Node, Pipeline, limits
 
@@ -44,17 +43,8 @@ def write_report(
     """Write the page of each node's newest ``shown`` epochs, by default to `report_path`; where, and what it shows."""
     path = path or report_path(project)
     found = histories(project, pipelines, shown)
-    _replace(path, page(found, datetime.now(UTC)))
+    write_whole(path, page(found, datetime.now(UTC)))
     return path, found
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file as a whole: a reader who has it open sees the old page or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".html", delete=False) as written:
-        written.write(text.encode())
-    os.chmod(written.name, 0o644)
-    os.replace(written.name, path)
 
 
 def histories(
