@@ -7,7 +7,7 @@ several pipelines may share a group.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 import dagster as dg
 
@@ -17,12 +17,20 @@ PIPELINE = "rivermeet/pipeline"
 """Tag of an asset, and of a run: the pipeline's name."""
 
 
+class Shown(TypedDict):
+    """What Dagster takes of an asset beside its key."""
+
+    group_name: str
+    owners: list[str]
+    tags: dict[str, str]
+
+
 def key_of(pipeline: Pipeline, last: str) -> dg.AssetKey:
     """The key of an asset of a pipeline."""
     return dg.AssetKey([*pipeline.key_prefix, pipeline.name, last])
 
 
-def describe_asset(pipeline: Pipeline, tags: Mapping[str, str] | None = None) -> dict[str, Any]:
+def describe_asset(pipeline: Pipeline, tags: Mapping[str, str] | None = None) -> Shown:
     """Group, owners and tags of an asset of a pipeline; ``tags`` are of this one alone."""
     return {
         "group_name": pipeline.group,

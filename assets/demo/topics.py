@@ -76,38 +76,48 @@ class TopicFeed:
         return said
 
     def _send(self, topic: str, kind: str, key: Sequence[str], found: Iterator[Mapping[str, Any]]) -> int:
-        from confluent_kafka import KafkaError, Producer
-
-        failed: list[str] = []
-
-        def done(error: KafkaError | None, message: object) -> None:
-            if error is not None:
-                failed.append(error.name())
-
-        own = {"enable.idempotence": True, "partitioner": "murmur2_random", "compression.type": "zstd", "log_level": 0}
-        producer = Producer({**self.properties, **own})
-        value_of, count = self.encoder(topic, kind), 0
-        for row in found:
-            payload = json.dumps({column: row[column] for column in key}), value_of(row)
-            while True:
-                try:
-                    producer.produce(topic, payload[1], payload[0], on_delivery=done)
-                    break
-                except BufferError:
-                    # The queue is full: what was delivered makes room.
-                    producer.poll(0.1)
-            producer.poll(0)
-            count += 1
-        if producer.flush(limits.FEED_SECONDS) or failed:
-            raise FeedError(
-                f"topic {topic}: the broker did not take all records ({', '.join({*failed}) or 'too slow'})",
-                topic=topic,
-            )
-        return count
+        value_of = self.encoder(topic, kind)
+        records = ((json.dumps({column: row[column] for column in key}), value_of(row)) for row in found)
+        return produce_all(self.properties, topic, records)
 
     def encoder(self, topic: str, kind: str) -> Encode:
         """The encoder of the values of a kind of files: JSON."""
         return value_encoder(JSON(), topic, (), NONE)
+
+
+def produce_all(properties: Mapping[str, str], topic: str, records: Iterable[tuple[Any, Any]]) -> int:
+    """Send keys and values to a topic, where Java's clients put them; how many.
+
+    Raises
+    ------
+    FeedError
+        If the broker does not take them.
+    """
+    from confluent_kafka import KafkaError, Producer
+
+    failed: list[str] = []
+
+    def done(error: KafkaError | None, message: object) -> None:
+        if error is not None:
+            failed.append(error.name())
+
+    own = {"enable.idempotence": True, "partitioner": "murmur2_random", "compression.type": "zstd", "log_level": 0}
+    producer, count = Producer({**properties, **own}), 0
+    for key, value in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, on_delivery=done)
+                break
+            except BufferError:
+                # The queue is full: what was delivered makes room.
+                producer.poll(0.1)
+        producer.poll(0)
+        count += 1
+    if producer.flush(limits.FEED_SECONDS) or failed:
+        raise FeedError(
+            f"topic {topic}: the broker did not take all records ({', '.join({*failed}) or 'too slow'})", topic=topic
+        )
+    return count
 
 
 def rows(path: Path, not_known: str | None) -> Iterator[dict[str, Any]]:
