@@ -41,6 +41,20 @@ from rivermeet.infra.engine.session import session
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines.expressions import quote
 
+WARM_UP = Size(left=20_000, right=2_000, epochs=3, changes=2_000)
+NAMES = sorted([*WORKLOADS, *QUERIES])
+CHECKED = ("audit", "checks")
+KNOWN = {
+    ("fk", Size()): (987_460, 27217525616),
+    ("ss", Size()): (601_224, 10320770309903392),
+    # DuckDB takes ten minutes for the hot key's; these are of its query with buckets, as in
+    # joins/stream_stream/time_buckets.py.
+    ("ss", Size(hot=0.0)): (416_565, 7159835528971143),
+    ("ss", Size(hot=0.3)): (596_320, 10245834574629502),
+    ("st", Size()): (980_399, 244449220369),
+}
+"""Rows and checksum: DuckDB, Polars and delta-rs agree on them."""
+
 
 def floor(workload: Workload, settings: Settings, scratch: Path) -> Mapping[str, float]:
     """Seconds of an ``append`` of no rows and, where the result is a table, of a ``merge``.
@@ -77,21 +91,6 @@ def _second(run: Callable[[], object]) -> float:
     start = time.monotonic()
     run()
     return round(time.monotonic() - start, 3)
-
-
-WARM_UP = Size(left=20_000, right=2_000, epochs=3, changes=2_000)
-NAMES = sorted([*WORKLOADS, *QUERIES])
-CHECKED = ("audit", "checks")
-KNOWN = {
-    ("fk", Size()): (987_460, 27217525616),
-    ("ss", Size()): (601_224, 10320770309903392),
-    # DuckDB takes ten minutes for the hot key's; these are of its query with buckets, as in
-    # joins/stream_stream/time_buckets.py.
-    ("ss", Size(hot=0.0)): (416_565, 7159835528971143),
-    ("ss", Size(hot=0.3)): (596_320, 10245834574629502),
-    ("st", Size()): (980_399, 244449220369),
-}
-"""Rows and checksum: DuckDB, Polars and delta-rs agree on them."""
 
 
 def phases(line: dict[str, Any], before: Mapping[str, Any] | None) -> str:

@@ -42,6 +42,15 @@ from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.plural import pluralize
 
+SCRATCH = "_diff"
+"""Folder of scratch places among tables at a URL; no pipeline can be called so."""
+
+
+class DiffError(RivermeetError):
+    """What would change cannot be computed."""
+
+    remedy = "Name another node, or run what the message names first."
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -90,16 +99,6 @@ def samples(context: EpochContext, affected: Sequence[Node], share: Fraction) ->
         chosen = (p for p in range(of) if p % share.denominator < share.numerator)
         found[node.name] = Sample(tuple(chosen), of)
     return found
-
-
-SCRATCH = "_diff"
-"""Folder of scratch places among tables at a URL; no pipeline can be called so."""
-
-
-class DiffError(RivermeetError):
-    """What would change cannot be computed."""
-
-    remedy = "Name another node, or run what the message names first."
 
 
 def find_changed(context: EpochContext, pipeline: Pipeline) -> list[Node]:

@@ -33,6 +33,7 @@ from rivermeet.pipelines.plural import pluralize
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SIDES = ("left", "right")
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_]\w*))\s*")
 
 
@@ -62,9 +63,6 @@ def _column(sql: Any, records: pa.Table) -> str | None:
         return None
     wanted = (match[1].replace("``", "`") if match[1] else match[2]).lower()
     return next((name for name in records.column_names if name.lower() == wanted), None)
-
-
-SIDES = ("left", "right")
 
 
 @dataclass
