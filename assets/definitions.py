@@ -16,10 +16,9 @@ from rivermeet.assets.defs.maintenance import maintenance_asset, maintenance_job
 from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.assets.defs.report_asset import report_asset
 from rivermeet.assets.defs.resource import ProjectResource
-from rivermeet.assets.defs.shadow_assets import shadow_asset
-from rivermeet.assets.defs.sink_assets import sink_asset
 from rivermeet.assets.defs.source_checks import source_checks
 from rivermeet.assets.defs.spark import WarmSparkResource
+from rivermeet.assets.defs.topic_assets import shadow_asset, sink_asset
 from rivermeet.assets.project import Project
 from rivermeet.pipelines import BrokenFile, Pipeline
 

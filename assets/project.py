@@ -20,7 +20,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.engine.sessions import Sessions
+from rivermeet.infra.kafka.connection import Connection
+from rivermeet.infra.kafka.formats.registry import Registry
 from rivermeet.infra.project_file import FILE, ProjectFileError, find_project
 from rivermeet.infra.settings import PROJECT, Settings, project_file
 from rivermeet.pipelines import Node
@@ -31,12 +34,8 @@ from rivermeet.pipelines.pipeline import Pipeline
 if TYPE_CHECKING:
     import pyarrow
 
-    from rivermeet.assets.sql.query import CommittedState
-    from rivermeet.assets.sql.rows import NodeRows
-    from rivermeet.infra.delta.layout import NodeTables
+    from rivermeet.assets.sql.query import CommittedState, NodeRows
     from rivermeet.infra.epochs.context import EpochContext, Quality
-    from rivermeet.infra.kafka.connection import Connection
-    from rivermeet.infra.kafka.formats.registry import Registry
     from rivermeet.infra.sources.source_step import SourceStep
 
 DEMO = ("pipelines/flights.py", "pipelines/invoice.py")
@@ -147,7 +146,7 @@ class Project:
         QueryError
             If there is no such node, or it has committed nothing.
         """
-        from rivermeet.assets.sql.rows import NodeRows, select_all
+        from rivermeet.assets.sql.query import NodeRows, select_all
 
         return NodeRows(self.ask(select_all(name)))
 
@@ -181,8 +180,6 @@ class Project:
 
     def paths(self, node: Node) -> NodeTables:
         """Locations of a node's tables."""
-        from rivermeet.infra.delta.layout import NodeTables
-
         return NodeTables(self.settings.tables, node.pipeline.name, node.name)
 
     def epochs(self, pipeline: Pipeline) -> str:
@@ -200,8 +197,10 @@ class Project:
         if pipeline.name not in self._contexts:
             from rivermeet.infra.epochs.context import EpochContext
             from rivermeet.infra.epochs.log import EpochLog
+            from rivermeet.infra.epochs.node_lock import lock_folder
 
-            own, engine, folder = self.settings, self.sessions.settings, self._locks(pipeline)
+            own, engine = self.settings, self.sessions.settings
+            folder = lock_folder(own.tables, EPOCHS, pipeline.name, own.home / "locks")
             for made in (own.home / "locks", folder):
                 made.mkdir(parents=True, exist_ok=True)
             self._contexts[pipeline.name] = EpochContext(
@@ -227,23 +226,14 @@ class Project:
         clients = (lambda: self.connection), (lambda: self.registry)
         return kind.step(SourceContext(self.settings, self.sessions, *clients, self.context(node.pipeline)), node)
 
-    def _locks(self, pipeline: Pipeline) -> Path:
-        from rivermeet.infra.epochs.node_lock import lock_folder
-
-        return lock_folder(self.settings.tables, EPOCHS, pipeline.name, self.settings.home / "locks")
-
     @cached_property
     def connection(self) -> Connection:
         """The broker that topics are read from and written to."""
-        from rivermeet.infra.kafka.connection import Connection
-
         return Connection(self.settings.kafka)
 
     @cached_property
     def registry(self) -> Registry:
         """The schema registry, and the schemas that it gave."""
-        from rivermeet.infra.kafka.formats.registry import Registry
-
         return Registry(self.settings.schema_registry, self.settings.schemas)
 
 

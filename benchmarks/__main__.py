@@ -7,15 +7,19 @@ q3, q8 and q20 are NEXMark's queries (``benchmarks/nexmark``). A first small run
 No time is printed for an answer that is not the seeded one's known checksum or, of other sizes, DuckDB's. Lines of
 JSON are added to ``bench/results.jsonl`` in the home, and ``bench/page.html`` draws them; the tables compare with the
 run before of the same records.
+
+What an epoch stands on is measured right after the epochs, on the warm engine, with Delta's own SQL and nothing of ours
+around it: one empty append, and one bare MERGE of as many rows as the last epoch changed, on a copy of the result's
+table. The second of two counts: the first has warmed up.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,16 +27,19 @@ from typing import Any
 import click
 
 from benchmarks.data import Size, recut, write
-from benchmarks.floor import floor
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.page import write_page
 from benchmarks.peers import duckdb_recompute
 from benchmarks.side_by_side import peers, tabulate
 from benchmarks.stored import ALL_PHASES, alike, backlog_and_changes, middle, read_lines, results_file, store
-from rivermeet.assets.bench.run import PHASES, measure
-from rivermeet.assets.bench.workloads import WORKLOADS
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.bench.run import PHASES, measure, private_settings
+from rivermeet.assets.bench.workloads import WORKLOADS, Workload
+from rivermeet.assets.cli.show.rows import table
+from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.engine.session import session
 from rivermeet.infra.settings import Settings
+from rivermeet.pipelines.expressions import quote
 
 WARM_UP = Size(left=20_000, right=2_000, epochs=3, changes=2_000)
 NAMES = sorted([*WORKLOADS, *QUERIES])
@@ -47,6 +54,43 @@ KNOWN = {
     ("st", Size()): (980_399, 244449220369),
 }
 """Rows and checksum: DuckDB, Polars and delta-rs agree on them."""
+
+
+def floor(workload: Workload, settings: Settings, scratch: Path) -> Mapping[str, float]:
+    """Seconds of an ``append`` of no rows and, where the result is a table, of a ``merge``.
+
+    Parameters
+    ----------
+    settings
+        Under which the workload has just been run.
+    scratch
+        Folder for the copy.
+    """
+    result = workload.result
+    paths = NodeTables(private_settings(settings, workload.pipeline.name).tables, workload.pipeline.name, result.name)
+    spark, found = session(settings), last_note(paths.changelog)
+    assert found is not None, paths.changelog
+    rows = read(spark, paths.changelog).where(f"epoch = {found[1].epoch}")
+    empty = rows.where("false").drop("key", "value", "trigger")
+    log = str(scratch / "log")
+    seconds = {"append": _second(lambda: empty.write.format("delta").mode("append").save(log))}
+    if result.is_table:
+        copy = str(scratch / "table")
+        shutil.copytree(paths.table, copy)
+        changed = read(spark, copy).join(rows.select("key.*").distinct(), list(result.key), "left_semi")
+        changed.write.format("delta").save(str(scratch / "changed"))
+        on = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in result.key)
+        merge = f"""MERGE INTO delta.{quote(copy)} t USING delta.{quote(str(scratch / "changed"))} s ON {on}
+WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
+        seconds["merge"] = _second(lambda: spark.sql(merge).collect())
+    return seconds
+
+
+def _second(run: Callable[[], object]) -> float:
+    run()
+    start = time.monotonic()
+    run()
+    return round(time.monotonic() - start, 3)
 
 
 def phases(line: dict[str, Any], before: Mapping[str, Any] | None) -> str:
@@ -105,7 +149,7 @@ def main(
     for workload in workloads or NAMES:
         with tempfile.TemporaryDirectory() as folder:
             warm, data = Path(folder) / "warm", Path(folder) / "data"
-            write(workload, warm, replace(WARM_UP, epochs=3))
+            write(workload, warm, WARM_UP)
             write(workload, data, size)
             if cut is not None:
                 recut(data, cut)

@@ -32,7 +32,7 @@ from typing import Any
 import click
 
 from benchmarks.stored import results_file, store
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline, Table, count, expr
 

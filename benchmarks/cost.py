@@ -24,7 +24,7 @@ import click
 import numpy as np
 
 from benchmarks.stored import Line, backlog_and_changes, read_lines, results_file, size_of
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
 from rivermeet.infra.settings import Settings
 
 

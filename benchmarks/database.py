@@ -22,7 +22,7 @@ import psycopg
 from benchmarks.stored import results_file, store
 from benchmarks.topics import time_epoch
 from rivermeet.assets.bench.run import fresh_project
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Pipeline, Postgres
 from tests.servers.postgres import NoPostgresError, running

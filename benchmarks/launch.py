@@ -24,7 +24,7 @@ import dagster as dg
 import psutil
 from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
 
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
 from rivermeet.assets.demo.feeds import feed, steps
 from rivermeet.infra.engine import warm as engine
 from rivermeet.infra.engine.processes import Apart, end

@@ -20,7 +20,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -30,24 +31,8 @@ import click
 
 from benchmarks.chain import Records, run_in_a_process
 from benchmarks.stored import results_file, store
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
 from rivermeet.infra.settings import Settings
-
-
-@dataclass
-class Small:
-    """Runs of ten small nodes, each with new records, in a home of its own on the common engine."""
-
-    own: Settings
-    engine: Settings
-    records: Records
-    runs: int = 0
-
-    def run(self) -> float:
-        """Deliver and run; seconds of the run's process."""
-        self.records.deliver(Path(self.own.data), self.runs)
-        self.runs += 1
-        return run_in_a_process(self.own, self.engine)["whole"]
 
 
 def backlog(data: Path, engine: Settings) -> subprocess.Popen[str]:
@@ -72,15 +57,20 @@ def measure(settings: Settings, left: int, runs: int) -> dict[str, Any]:
         make = [sys.executable, "-m", "benchmarks.data", "fk", str(data), "--epochs", "0", "--left", str(left)]
         subprocess.run([*make, "--right", str(left // 10)], check=True, stdout=subprocess.DEVNULL)
         own = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
-        small = Small(own, settings, Records(100))
+        records, runs_so_far = Records(100), count()
+
+        def run_small() -> float:
+            records.deliver(home / "data", next(runs_so_far))
+            return run_in_a_process(own, settings)["whole"]
+
         for _ in range(2):
-            small.run()
+            run_small()
         answer(backlog(data, settings))
-        alone = [small.run() for _ in range(runs)]
+        alone = [run_small() for _ in range(runs)]
         one = answer(backlog(data, settings))
         started, beside = backlog(data, settings), list[float]()
         while True:
-            took = small.run()
+            took = run_small()
             if started.poll() is not None:
                 break
             beside.append(took)

@@ -18,7 +18,7 @@ from statistics import median
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.stored import ALL_PHASES, Line
 from rivermeet.assets.bench.run import PHASES
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
 
 OURS, WHOLE = "Rivermeet: the join, plan to fold", "Rivermeet: from files to checked tables"
 

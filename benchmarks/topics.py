@@ -25,12 +25,12 @@ from typing import Any
 from uuid import uuid4
 
 import click
-from confluent_kafka import Producer
 
-from benchmarks.peers.copy_topic import PEERS, copy_topic
+from benchmarks.peers.kafka_streams import COPIES, copy_topic
 from benchmarks.stored import results_file, store
 from rivermeet.assets.bench.run import fresh_project, run_epoch
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
+from rivermeet.assets.demo.topics import produce_all
 from rivermeet.assets.project import Project
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.engine.jars import JarsError
@@ -63,18 +63,8 @@ def pipelines(topic: str) -> tuple[Pipeline, Pipeline]:
 
 def send(broker: Broker, topic: str, count: int) -> None:
     """The records, keyed as Java's clients do it."""
-    producer = Producer(
-        {"bootstrap.servers": broker.address, "partitioner": "murmur2_random", "compression.type": "zstd"}
-    )
-    for key, value in records(count):
-        while True:
-            try:
-                producer.produce(topic, json.dumps(value), key)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        producer.poll(0)
-    producer.flush(120)
+    sent = ((key, json.dumps(value)) for key, value in records(count))
+    produce_all({"bootstrap.servers": broker.address}, topic, sent)
 
 
 def time_epoch(project: Project, node: Node, count: int) -> float:
@@ -132,7 +122,7 @@ def main(count: int, beside: bool) -> None:
         measure(settings, broker, WARM_UP)
         topic, seconds = measure(settings, broker, count)
         absent: dict[str, str] = {}
-        for guarantee, name in PEERS.items() if beside else ():
+        for guarantee, name in COPIES.items() if beside else ():
             try:
                 with tempfile.TemporaryDirectory() as scratch:
                     seconds[name] = copy_topic(guarantee, broker.address, topic, count, Path(scratch))

@@ -13,10 +13,10 @@ from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.lineage import column_lineage
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.verify import verify
-from rivermeet.assets.refused.decisions import UndecidableError, loss
+from rivermeet.assets.refused.states import UndecidableError, loss
 from rivermeet.assets.reports.quality_report import write_report
 from rivermeet.assets.why.changelogs import Changelogs
-from rivermeet.assets.why.expressions import Expressions
+from rivermeet.assets.why.records import Expressions
 from rivermeet.assets.why.walk import Walk
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.infra.delta.io import read

@@ -13,21 +13,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.compute import field
+from pyarrow.dataset import Dataset, dataset
 
 from rivermeet.assets.bench.workloads import Workload
+from rivermeet.assets.epoch.run import Outcome
+from rivermeet.assets.epoch.side_by_side import SideBySide
 from rivermeet.assets.project import Project
+from rivermeet.infra.delta.io import read
 from rivermeet.infra.engine.sessions import Sessions
+from rivermeet.infra.engine.warm import status
 from rivermeet.infra.settings import Settings, SettingsError
-
-if TYPE_CHECKING:
-    from pyarrow.dataset import Dataset
-
-    from rivermeet.assets.epoch.run import Outcome
-    from rivermeet.pipelines import Node
+from rivermeet.pipelines import Node
 
 BATCH = 2**18
 """Records that are delivered at a time."""
@@ -104,8 +107,6 @@ def fresh_project(settings: Settings, name: str, **others: Any) -> Project:
 
 def epochs_of(data: Path, epochs: int | None) -> Iterator[Dataset]:
     """A workload's records as its files cut them, or cut into so many epochs by arrival."""
-    from pyarrow.dataset import dataset
-
     files = sorted(data.glob("epoch_*.parquet"))
     if not files:
         raise SettingsError(f"{data} has no files epoch_*.parquet")
@@ -122,10 +123,6 @@ def _deliver(workload: Workload, records: Dataset, folder: Path, number: int) ->
 
     Piece by piece: what is delivered is no part of the memory that is measured.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-    from pyarrow.compute import field
-
     for side, (source, columns) in enumerate(workload.sides.items()):
         read = workload.pipeline.node(source).source
         assert read is not None
@@ -163,8 +160,6 @@ class Epoch:
 
 def run_epoch(project: Project, nodes: Sequence[Node]) -> Epoch:
     """Run one epoch of the nodes, as any other run does."""
-    from rivermeet.assets.epoch.side_by_side import SideBySide
-
     start = time.monotonic()
     run = SideBySide(project, nodes, f"bench-{uuid4().hex}")
     outcomes = {node.name: run.outcome(node) for node in nodes}
@@ -196,8 +191,6 @@ def _epoch(project: Project, workload: Workload) -> dict[str, Any]:
 
 
 def _answer(project: Project, workload: Workload) -> Sequence[int]:
-    from rivermeet.infra.delta.io import read
-
     node, spark = workload.result, project.sessions.open()
     paths = project.paths(node)
     rows = read(spark, paths.table) if node.is_table else read(spark, paths.changelog).select("value.*")
@@ -207,8 +200,6 @@ def _answer(project: Project, workload: Workload) -> Sequence[int]:
 
 def _jobs(settings: Settings) -> int:
     """Spark jobs that the warm engine has run; its supervisor looks every half second."""
-    from rivermeet.infra.engine.warm import status
-
     if settings.engine != "auto":
         return 0
     time.sleep(1)
@@ -217,8 +208,6 @@ def _jobs(settings: Settings) -> int:
 
 def _resident(settings: Settings) -> int:
     """Megabytes that this process holds, with the engine, or with the driver that is its child."""
-    from rivermeet.infra.engine.warm import status
-
     process = psutil.Process()
     if settings.engine == "auto":
         return process.memory_info().rss // 2**20 + status(settings).memory_mb

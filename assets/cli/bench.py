@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rivermeet.assets.bench.workloads import PARTITIONS, WORKLOADS
-from rivermeet.assets.cli.errors import one_line_errors
+from rivermeet.infra.settings import Settings
 
 
 @click.command()
@@ -19,11 +19,9 @@ from rivermeet.assets.cli.errors import one_line_errors
 @click.option("--epochs", type=click.IntRange(1), help="Cut all records into so many epochs; default: one per file.")
 @click.option("--cache", is_flag=True, help='Net changes only (cache="epoch"), where the join is one of tables.')
 @click.option("--partitions", type=click.IntRange(1), default=PARTITIONS, show_default=True, help="Of each source.")
-@one_line_errors
 def bench(workload: str, data: Path, epochs: int | None, cache: bool, partitions: int) -> None:
     """Run WORKLOAD (fk, ss, st) as a pipeline and print its times and its answer as one JSON line."""
     from rivermeet.assets.bench.run import measure
-    from rivermeet.infra.settings import Settings
 
     made = WORKLOADS[workload](cache, partitions)
     click.echo(json.dumps(measure(made, data, Settings.from_env(), epochs)))

@@ -6,9 +6,13 @@ import sys
 
 import click
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.run import run_what_is_new
 from rivermeet.assets.cli.terminal import echo, project_here
+from rivermeet.assets.demo.feeds import feed as deliver
+from rivermeet.assets.demo.feeds import steps
+from rivermeet.assets.project import demo_project
+from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.infra.settings import Settings
 from rivermeet.pipelines.plural import pluralize
 
 
@@ -16,12 +20,8 @@ from rivermeet.pipelines.plural import pluralize
 @click.argument("pipeline")
 @click.option("--step", type=int, help="Last delivery to make, from 1; default all.")
 @click.option("--kafka", "broker", metavar="HOST:PORT", help="Deliver the rows as topics of this broker instead.")
-@one_line_errors
 def feed(pipeline: str, step: int | None, broker: str | None) -> None:
     """Deliver the files of PIPELINE's own source system into the data folder, or their rows as topics."""
-    from rivermeet.assets.demo.feeds import feed as deliver
-    from rivermeet.infra.settings import Settings
-
     settings = Settings.from_env()
     if broker is not None:
         from rivermeet.assets.demo.topics import TopicFeed
@@ -38,17 +38,12 @@ def feed(pipeline: str, step: int | None, broker: str | None) -> None:
 
 @click.command()
 @click.argument("pipeline", default="flights")
-@one_line_errors
 def demo(pipeline: str) -> None:
     """Feed PIPELINE step by step, run it after each, and print what came out.
 
     In a checkout, `make demo-kafka` does the same over the topics of a broker that it starts.
     """
     from rivermeet.assets.cli.show.results import print_results
-    from rivermeet.assets.demo.feeds import feed as deliver
-    from rivermeet.assets.demo.feeds import steps
-    from rivermeet.assets.project import demo_project
-    from rivermeet.assets.reports.quality_report import write_report
 
     project = project_here(demo_project)
     declared = project.pipeline(pipeline)

@@ -9,15 +9,14 @@ from fractions import Fraction
 
 import click
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.heal import milliseconds
 from rivermeet.assets.cli.replay import PROFILE
 from rivermeet.assets.cli.terminal import echo, project_here
+from rivermeet.assets.diff.options import Options
+from rivermeet.pipelines.window import duration_ms
 
 
 def _window(_: click.Context, option: click.Parameter, text: str | None) -> tuple[int, int] | None:
-    from rivermeet.pipelines.window import duration_ms
-
     if text is None:
         return None
     try:
@@ -46,7 +45,6 @@ def _share(_: click.Context, option: click.Parameter, text: str | None) -> Fract
 @click.option("--share", metavar="SHARE", callback=_share, help="Of the keys, such as 1/16: whole partitions of them.")
 @click.option("--examples", type=click.IntRange(0), default=10, show_default=True, help="Rows shown of each node.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each node.")
-@one_line_errors
 def diff(
     pipeline: str,
     selected: Sequence[str],
@@ -63,9 +61,7 @@ def diff(
     stands is written. The exit status is 1 where a row would come, go or change.
     """
     from rivermeet.assets.diff.compare import compare
-    from rivermeet.assets.diff.compute import compute_changed, find_changed
-    from rivermeet.assets.diff.options import Options
-    from rivermeet.assets.diff.share import samples
+    from rivermeet.assets.diff.compute import compute_changed, find_changed, samples
     from rivermeet.assets.sql.query import CommittedState
 
     project = project_here()

@@ -6,8 +6,8 @@ import time
 
 import click
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo
+from rivermeet.infra.settings import Settings
 
 
 @click.group()
@@ -16,32 +16,26 @@ def engine() -> None:
 
 
 @engine.command()
-@one_line_errors
 def start() -> None:
     """Start the engine now, so that the first run need not wait."""
     from rivermeet.infra.engine import warm
-    from rivermeet.infra.settings import Settings
 
     state = warm.start(Settings.from_env())
     echo(f"engine runs: pid {state.pid}, port {state.port}")
 
 
 @engine.command()
-@one_line_errors
 def stop() -> None:
     """Stop the engine, even if it is in use."""
     from rivermeet.infra.engine import warm
-    from rivermeet.infra.settings import Settings
 
     echo("engine stopped" if warm.stop(Settings.from_env()) else "no engine runs")
 
 
 @engine.command()
-@one_line_errors
 def status() -> None:
     """Show whether the engine runs, where, since when, its memory and its cache."""
     from rivermeet.infra.engine import warm
-    from rivermeet.infra.settings import Settings
 
     settings = Settings.from_env()
     now = warm.status(settings)

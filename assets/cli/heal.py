@@ -5,23 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here
+from rivermeet.expectations.results import InvariantResult
 from rivermeet.pipelines import limits
 from rivermeet.pipelines.plural import pluralize
-
-if TYPE_CHECKING:
-    from rivermeet.expectations.results import InvariantResult
+from rivermeet.pipelines.window import duration_ms
 
 
 def milliseconds(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
     """A duration that was given as an option, in ms."""
-    from rivermeet.pipelines.window import duration_ms
-
     try:
         return duration_ms(text) if text else None
     except ValueError as error:
@@ -39,10 +34,9 @@ def milliseconds(_: click.Context, option: click.Parameter, text: str | None) ->
 )
 @click.option("--table-only", is_flag=True, help="Only fold the table again from its changelog.")
 @click.option("--lose-missing-files", "lossy", is_flag=True, help="Do without files and records that are gone.")
-@one_line_errors
 def rebuild(pipeline: str, selected: Sequence[str], grace: int | None, table_only: bool, lossy: bool) -> None:
     """Recompute PIPELINE from its inputs and replace its rows in one commit; nodes below it follow."""
-    from rivermeet.assets.defs.rebuild import rebuild as compute_anew
+    from rivermeet.assets.defs.runs import rebuild as compute_anew
 
     project = project_here()
     declared = project.pipeline(pipeline)
@@ -71,7 +65,6 @@ def _describe_broken(result: InvariantResult) -> Iterator[str]:
 @click.command()
 @click.argument("pipeline")
 @click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
-@one_line_errors
 def verify(pipeline: str, selected: Sequence[str]) -> None:
     """Recompute PIPELINE, compare its changelogs with the result, and judge all that it has committed."""
     from rivermeet.assets.epoch.verify import record

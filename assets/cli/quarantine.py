@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.assets.project import Project
 from rivermeet.infra.printable import printable
-from rivermeet.pipelines import limits
+from rivermeet.pipelines import Node, limits
 from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from rivermeet.assets.refused.states import HeldState
-    from rivermeet.pipelines import Node
 
 ROW_WIDTH = 500
 """Characters of a row; the SQL gives all of it."""
@@ -33,7 +31,6 @@ def quarantine() -> None:
 @click.argument("pipeline")
 @click.option("--select", "selected", metavar="NODE", help="Only this node.")
 @click.option("--limit", default=limits.SHOWN_ROWS, show_default=True, help="Rows to show of each epoch.")
-@one_line_errors
 def show(pipeline: str, selected: str | None, limit: int) -> None:
     """Show PIPELINE's refused epochs: what they broke, what became of them, and their first rows. Needs no engine."""
     from rivermeet.assets.refused.states import states
@@ -52,7 +49,7 @@ def show(pipeline: str, selected: str | None, limit: int) -> None:
 
 def _describe(project: Project, node: Node, state: HeldState, limit: int) -> str:
     from rivermeet.assets.quality.relations.parts import sql_name
-    from rivermeet.assets.refused.decisions import sample
+    from rivermeet.assets.refused.states import sample
 
     held, paths = state.held, project.paths(node)
     lines = [
@@ -81,7 +78,6 @@ def _describe(project: Project, node: Node, state: HeldState, limit: int) -> str
 @click.argument("pipeline")
 @click.option("--select", "selected", metavar="NODE", required=True, help="The node.")
 @click.option("--epoch", type=int, required=True, help="Its held epoch.")
-@one_line_errors
 def release(pipeline: str, selected: str, epoch: int) -> None:
     """Accept the rows of a held epoch: its plan is run once more and committed unchanged.
 
@@ -96,7 +92,6 @@ def release(pipeline: str, selected: str, epoch: int) -> None:
 @click.option("--select", "selected", metavar="NODE", required=True, help="The node.")
 @click.option("--epoch", type=int, required=True, help="Its held epoch.")
 @click.option("--yes", is_flag=True, help="Drop without confirmation.")
-@one_line_errors
 def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
     """Commit a held epoch without its rows, which stay in the quarantine.
 
@@ -107,8 +102,7 @@ def drop(pipeline: str, selected: str, epoch: int, yes: bool) -> None:
 
 def _decide(pipeline: str, selected: str, epoch: int, how: Literal["release", "drop"], ask: bool = False) -> None:
     from rivermeet.assets.defs.runs import run_pipeline
-    from rivermeet.assets.refused.decisions import decidable, decide, loss
-    from rivermeet.assets.refused.states import states
+    from rivermeet.assets.refused.states import decidable, decide, loss, states
 
     project = project_here()
     declared = project.pipeline(pipeline)

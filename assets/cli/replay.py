@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here, standard_json
+from rivermeet.infra.settings import Settings
 from rivermeet.pipelines.joins import Semantics
 from rivermeet.pipelines.plural import pluralize
+from rivermeet.pipelines.profiles import differences, explain_refusal, rules_of
 
 PROFILE = click.Choice(get_args(Semantics))
 
@@ -26,14 +28,12 @@ PROFILE = click.Choice(get_args(Semantics))
 @click.option("--semantics", type=PROFILE, default="3.1", show_default=True, help="Profile of cases that name none.")
 @click.option("--compare", type=PROFILE, help="Print the rows that differ from this profile's.")
 @click.option("--reference", is_flag=True, help="Answer by the reference joins in plain Python: no engine, no Java.")
-@one_line_errors
 def replay(
     cases: Path, output: Path | None, epochs: int | None, semantics: str, compare: str | None, reference: bool
 ) -> None:
     """Run joins on the hand-written records of CASES, a JSON file; print or write their rows as JSON."""
     from rivermeet.assets.replay.by_reference import by_reference
     from rivermeet.assets.replay.cases import parse
-    from rivermeet.assets.replay.run import compare_rows
 
     if reference and epochs:
         raise click.UsageError("--epochs goes through the engine, and --reference without it; leave one of them out")
@@ -65,7 +65,6 @@ def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, 
     from rivermeet.assets.replay.epochs import in_epochs
     from rivermeet.assets.replay.run import at_once, replay
     from rivermeet.infra.engine.session import session
-    from rivermeet.infra.settings import Settings
 
     spark = session(Settings.from_env())
     return lambda given, semantics: replay(spark, given, semantics, in_epochs(epochs) if epochs else at_once)
@@ -76,11 +75,8 @@ def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, 
 @click.argument("node")
 @click.option("--semantics", type=PROFILE, help="Profile to follow; default: the declared one.")
 @click.option("--compare", type=PROFILE, help="Show only where this profile differs from it.")
-@one_line_errors
 def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
     """Explain what the join NODE of PIPELINE does, and where another profile differs."""
-    from rivermeet.pipelines.profiles import differences, explain_refusal, rules_of
-
     join = project_here().pipeline(pipeline).node(node).join_spec
     if join is None:
         raise click.ClickException(f"{pipeline}.{node} is not a join; only joins have profiles")
@@ -102,6 +98,19 @@ def explain(pipeline: str, node: str, semantics: str | None, compare: str | None
 
 
 def _json(results: list[dict[str, object]]) -> str:
-    """One case a line."""
     lines = (standard_json(json.dumps(result, ensure_ascii=False)) for result in results)
     return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def compare_rows(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Rows that only one of two answers to a case has, as lines; an error stands for all rows."""
+    one, other = (Counter(_lines(answer)) for answer in (first, second))
+    return [f"- {line}" for line in (one - other).elements()] + [f"+ {line}" for line in (other - one).elements()]
+
+
+def _lines(answer: Mapping[str, Any]) -> list[str]:
+    if "error" in answer:
+        return [f"error: {answer['error']}"]
+    return [
+        f"in {row['in']}  {json.dumps(row['key'])}: {json.dumps(row['value'])} @{row['ts']}" for row in answer["output"]
+    ]

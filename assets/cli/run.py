@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here
-
-if TYPE_CHECKING:
-    from rivermeet.assets.project import Project
-    from rivermeet.pipelines import Pipeline
+from rivermeet.assets.project import Project
+from rivermeet.pipelines import Pipeline
 
 
 @click.command()
 @click.argument("pipeline")
 @click.option("--select", "selected", multiple=True, metavar="ASSET", help="Only this node; may be repeated.")
 @click.option("--plan", "only_plan", is_flag=True, help="Print the stages that would run, and run nothing.")
-@one_line_errors
 def run(pipeline: str, selected: Sequence[str], only_plan: bool) -> None:
     """Materialise PIPELINE: read what is new, join it, check it."""
     project = project_here()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.run import run_what_is_new
 from rivermeet.assets.cli.terminal import echo, project_here
-
-if TYPE_CHECKING:
-    from rivermeet.pipelines import Node, Shadow
+from rivermeet.assets.shadow.words import lines, record
+from rivermeet.pipelines import Node, Shadow
+from rivermeet.pipelines.shadow.declaration import shadow as declared
 
 
 @click.command()
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 @click.option("--topic", required=True, help="The application's output topic.")
 @click.option("--group", metavar="APPLICATION_ID", help="The application's id: what it has not read is not compared.")
 @click.option("--committed", is_flag=True, help="Compare with what is committed; do not read what is new first.")
-@one_line_errors
 def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: bool) -> None:
     """Audit a Kafka Streams application that computes NODE of PIPELINE: missing, extra and stale rows, by cause.
 
@@ -30,8 +27,6 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
     """
     from rivermeet.assets.shadow.audit import audit
     from rivermeet.assets.shadow.marks import list_origins, mark
-    from rivermeet.assets.shadow.recorded import record
-    from rivermeet.assets.shadow.words import lines
 
     project = project_here()
     found = shadow_of(project.pipeline(pipeline).node(node), topic, group)
@@ -50,8 +45,6 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
 
 def shadow_of(node: Node, topic: str, group: str | None) -> Shadow:
     """The declared shadow of that topic, or one with the default formats; its group, where one is given."""
-    from rivermeet.pipelines.shadow.declaration import shadow as declared
-
     known = next((one for one in node.pipeline.shadows if one.node is node and one.topic == topic), None)
     found = known if known is not None else declared(node, topic, None, None, None)
     return found if group is None else replace(found, group=group)

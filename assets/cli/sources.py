@@ -11,24 +11,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import click
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.assets.project import Project
+from rivermeet.infra.sources.standing import Finding
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.plural import pluralize
-
-if TYPE_CHECKING:
-    from rivermeet.infra.sources.standing import Finding
 
 
 @click.command()
 @click.argument("pipeline")
-@one_line_errors
 def check(pipeline: str) -> None:
     """Say what keeps the PostgreSQL tables of PIPELINE from being read, with a script for psql that corrects it.
 
@@ -49,10 +44,9 @@ def check(pipeline: str) -> None:
 @click.command()
 @click.argument("pipeline")
 @click.argument("source", required=False)
-@one_line_errors
 def resnapshot(pipeline: str, source: str | None) -> None:
     """Read the PostgreSQL table of SOURCE, or of all sources, as it stands, in place of what was read before."""
-    from rivermeet.assets.defs.rebuild import rebuild
+    from rivermeet.assets.defs.runs import rebuild
 
     project = project_here()
     declared = project.pipeline(pipeline)
@@ -99,7 +93,6 @@ def tables_of(pipeline: Pipeline) -> list[Node]:
 @click.command("accept-loss")
 @click.argument("pipeline")
 @click.argument("source")
-@one_line_errors
 def accept_loss(pipeline: str, source: str) -> None:
     """Read what the topic or table of SOURCE has now, although what came before was removed, or it is another one.
 
@@ -132,7 +125,6 @@ def run_accepting_loss(project: Project, node: Node) -> str:
 @click.command("retry-dead-letters")
 @click.argument("pipeline")
 @click.option("--select", "selected", multiple=True, metavar="SOURCE", help="Only this source; may be repeated.")
-@one_line_errors
 def retry_dead_letters(pipeline: str, selected: Sequence[str]) -> None:
     """Read the dead letters of PIPELINE's sources again, by the current declaration.
 

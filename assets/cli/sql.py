@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.terminal import echo, project_here, without_pipelines
 from rivermeet.assets.project import Project
 
@@ -34,7 +33,6 @@ def _output_options(command: Command) -> Command:
 @click.argument("query", required=False)
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Rows that a table shows.")
 @_output_options
-@one_line_errors
 def sql(query: str | None, limit: int, as_json: bool, as_: str | None, output: Path | None) -> None:
     """Print the rows of QUERY, in DuckDB's SQL; without it, what there is to read.
 
@@ -55,13 +53,12 @@ def sql(query: str | None, limit: int, as_json: bool, as_: str | None, output: P
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Rows that are shown.")
 @click.option("--all", "everything", is_flag=True, help="All rows.")
 @_output_options
-@one_line_errors
 def show(name: str, limit: int, everything: bool, as_json: bool, as_: str | None, output: Path | None) -> None:
     """Print what NAME has now, PIPELINE.NODE, the newest first: a table's live rows, a stream's records.
 
     PIPELINE.NODE.late, .dead_letter, .changelog, … show these as they are.
     """
-    from rivermeet.assets.sql.rows import select_all
+    from rivermeet.assets.sql.query import select_all
 
     as_ = _format(as_json, as_, output)
     query = select_all(name)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 
 import click
 import psutil
@@ -43,7 +42,7 @@ def serve(port: int) -> None:
     quiet = {"PYTHONWARNINGS": os.environ.get("PYTHONWARNINGS", "ignore:Function `dev_command` is superseded")}
     env = {**os.environ, **settings.environ(), **quiet}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        signal.signal(number, signal.default_int_handler)
     started = [_reports(settings, env)]
     try:
         echo(f"Dagster on http://{HOST}:{port} (Ctrl-C stops it; the history stays)")
@@ -66,10 +65,6 @@ def code_location(root: Path) -> list[str]:
     if (root / "workspace.yaml").is_file():
         return ["-w", "workspace.yaml"]
     return ["-f", "definitions.py"] if (root / "definitions.py").is_file() else ["-m", "rivermeet.assets.definitions"]
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -1,4 +1,4 @@
-"""Nodes that follow their inputs: the other way to run a pipeline than its schedule.
+"""Nodes that follow their inputs, the other way to run a pipeline than its schedule; and when a node is stale.
 
 A node is requested when an input has a new epoch that came without a run of this node, nothing of it runs, nothing that
 it reads is being written, and no blocking check of an input failed. What is made of it is requested in the same run. A
@@ -9,11 +9,21 @@ where it finds none, that is all.
     orders: epoch 7         →  settled, named, …            one run of all nodes below
 
 The sensor of each pipeline is stopped until it is wanted, as the schedule is.
-Held by ``tests/assets/defs/test_automation.py``.
+
+A node is stale after what its pipeline declares, and what it and all above it wait: a left row without a partner leaves
+after the window and its grace, and what is made of it no sooner.
+
+    departures, arrivals                             freshness of the pipeline        1 d
+    trips = departures ⋈ arrivals, 24 h + 48 h       1 d + 72 h                       4 d
+    what is joined with trips                        1 d + 72 h + what it waits itself
+
+Held by ``tests/assets/defs/test_automation.py`` and ``tests/assets/defs/test_freshness.py``.
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -49,7 +59,6 @@ def on_new_epoch(node: Node) -> dg.AutomationCondition[Any]:
 
 
 def _sources(node: Node) -> list[dg.AssetKey]:
-    """Assets of the sources that the node reads."""
     if node.source is not None:
         return keys_of(node)
     inputs = node.operation.inputs.values() if node.operation else ()
@@ -70,3 +79,19 @@ def on_new_epoch_sensor(pipeline: Pipeline) -> dg.AutomationConditionSensorDefin
         default_status=dg.DefaultSensorStatus.STOPPED,
         description="Runs each node when an input has a new epoch; instead of the schedule.",
     )
+
+
+def freshness_policy(node: Node) -> dg.FreshnessPolicy:
+    """The policy of all assets of a node."""
+    return dg.FreshnessPolicy.time_window(timedelta(milliseconds=node.pipeline.freshness + longest_wait_ms(node)))
+
+
+@cache
+def longest_wait_ms(node: Node) -> int:
+    """The longest that a record may wait on its way from a source to the node."""
+    made = node.operation
+    if made is None:
+        return 0
+    # An idle time without end waits for the slower input, which has a policy of its own.
+    own = (made.max_task_idle_ms or 0) + made.wait_ms
+    return own + max(longest_wait_ms(part) for part in made.inputs.values())

@@ -6,9 +6,8 @@ several pipelines may share a group.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from collections.abc import Mapping
+from typing import TypedDict
 
 import dagster as dg
 
@@ -65,25 +64,3 @@ def keys_of(node: Node) -> list[dg.AssetKey]:
 def op_name(node: Node) -> str:
     """Name of the node's step."""
     return f"{node.pipeline.name}__{node.name}"
-
-
-def step_below(
-    node: Node, key: dg.AssetKey, description: str, checks: Mapping[str, str]
-) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """Make a function the step of an asset below the node's changelog that is about a topic.
-
-    Its ``checks`` are named, each with what holds.
-    """
-    return dg.multi_asset(
-        name=re.sub(r"\W", "_", f"{node.pipeline.name}__{key.path[-1]}"),
-        specs=[
-            dg.AssetSpec(
-                key,
-                deps=[changelog_key(node)],
-                kinds={"kafka"},
-                **describe_asset(node.pipeline),
-                description=description,
-            )
-        ],
-        check_specs=[dg.AssetCheckSpec(name, asset=key, description=holds) for name, holds in checks.items()],
-    )

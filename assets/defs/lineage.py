@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key, table_key
 from rivermeet.pipelines import Node
+
+_T = TypeVar("_T")
 
 
 def column_lineage(node: Node) -> dg.TableColumnLineage | None:
@@ -21,8 +24,7 @@ def column_lineage(node: Node) -> dg.TableColumnLineage | None:
         name: [dep for part, column in _trace(node, name) for dep in _resolve(part, column)]
         for name in (*node.key, *node.value)
     }
-    prefixed = columns if node.is_table else _nest(node, columns)
-    return dg.TableColumnLineage(prefixed)
+    return dg.TableColumnLineage(columns if node.is_table else _nest(node, columns))
 
 
 def _trace(node: Node, name: str) -> list[tuple[Node, str]]:
@@ -75,7 +77,7 @@ def _resolve(node: Node, name: str) -> list[dg.TableColumnDep]:
     return [dg.TableColumnDep(changelog_key(node), f"{part}.{name}")]
 
 
-def _nest(node: Node, columns: dict[str, list[dg.TableColumnDep]]) -> dict[str, list[dg.TableColumnDep]]:
+def _nest(node: Node, columns: Mapping[str, _T]) -> dict[str, _T]:
     return {("key." if c in node.key else "value.") + c: deps for c, deps in columns.items()}
 
 
@@ -84,8 +86,7 @@ def column_descriptions(node: Node) -> Mapping[str, str]:
     made = node.operation.select if node.operation else {}
     described_by = {name: f"`{sql}`" for name, sql in made.items() if isinstance(sql, str)}
     columns = dict.fromkeys(node.key, "Part of the key.") | described_by
-    nested = {("key." if c in node.key else "value.") + c: text for c, text in columns.items()}
-    return _RECORD_COLUMNS | columns | nested
+    return _RECORD_COLUMNS | columns | _nest(node, columns)
 
 
 _RECORD_COLUMNS = {

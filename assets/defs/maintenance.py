@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from rivermeet.assets.defs.keys import describe_asset, key_of
+from rivermeet.assets.defs.metadata import rows_as_table
 from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.project import Project
 from rivermeet.pipelines import Pipeline
@@ -92,8 +93,4 @@ def _metadata(done: "Sequence[Maintained]") -> Mapping[str, Any]:
         for one in done
     ]
     totals = {name: sum(line[name] for line in lines) for name in columns}  # pyright: ignore[reportArgumentType]
-    schema = dg.TableSchema(
-        [dg.TableColumn("table"), dg.TableColumn("did")]
-        + [dg.TableColumn(name, "int") for name in ("live_files", *columns)]
-    )
-    return {**totals, "tables": dg.MetadataValue.table([dg.TableRecord(line) for line in lines], schema)}
+    return {**totals, "tables": rows_as_table(lines)}

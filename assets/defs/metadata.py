@@ -12,7 +12,7 @@ import dagster as dg
 
 from rivermeet.assets.defs.keys import changelog_key, table_key
 from rivermeet.assets.defs.lineage import column_descriptions, column_lineage
-from rivermeet.assets.reports.data_docs import GX
+from rivermeet.assets.reports.quality_report import GX
 from rivermeet.expectations.gx.data_docs import anchor, page_of
 from rivermeet.expectations.invariant import Severity
 from rivermeet.expectations.invariants import invariants_of
@@ -24,8 +24,7 @@ from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.run import Outcome
-    from rivermeet.assets.quality.judge_committed import Judgement
-    from rivermeet.assets.quality.judge_fold import FoldOutcome
+    from rivermeet.assets.quality.judge_committed import FoldOutcome, Judgement
     from rivermeet.infra.epochs.stages.fold import Lag
     from rivermeet.infra.epochs.step import EpochResult
 
@@ -106,10 +105,7 @@ def check_results(
         }
         if sample:
             columns = list(dict.fromkeys(c for row in sample for c in row))
-            metadata["sample"] = dg.MetadataValue.table(
-                [dg.TableRecord({c: row.get(c, "") for c in columns}) for row in sample],
-                dg.TableSchema([dg.TableColumn(c) for c in columns]),
-            )
+            metadata["sample"] = rows_as_table([{c: row.get(c, "") for c in columns} for row in sample])
         metadata["judged_by"] = f"{v.judged_by}: {v.because}" if v.because else v.judged_by
         if v.error:
             metadata["error"] = v.error
@@ -170,12 +166,13 @@ def _positions(result: EpochResult) -> Mapping[str, Any]:
 def _describe_read(reads: SourceRange) -> Mapping[str, Any]:
     """What an epoch of a source has read, and what was there when it was planned."""
     return {
-        name: _table(value) if isinstance(value, list) else value
+        name: rows_as_table(value) if isinstance(value, list) else value
         for name, value in reads.metadata(time.time() * 1000).items()
     }
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
+def rows_as_table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
+    """Rows with the same columns, numbers and texts."""
     columns = rows[0] if rows else {}
     kinds = [(name, "int" if isinstance(value, int) else "string") for name, value in columns.items()]
     return dg.MetadataValue.table(

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from rivermeet.assets.defs.automation import on_new_epoch, with_its_changelog
+from rivermeet.assets.defs.automation import freshness_policy, on_new_epoch, with_its_changelog
 from rivermeet.assets.defs.failures import explain_failures
-from rivermeet.assets.defs.freshness import freshness_policy
 from rivermeet.assets.defs.keys import changelog_key, describe_asset, keys_of, op_name, table_key
 from rivermeet.assets.defs.metadata import changelog_metadata, check_results, map_checks, table_metadata
 from rivermeet.assets.defs.resource import ProjectResource

@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from rivermeet.assets.defs.keys import keys_of
 from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.expectations.report.page import PipelineHistory
 from rivermeet.pipelines import Pipeline
-
-if TYPE_CHECKING:
-    from rivermeet.expectations.report.page import PipelineHistory
 
 REPORT_KEY = dg.AssetKey(["quality", "report"])
 

@@ -9,12 +9,12 @@ from pydantic import PrivateAttr
 from rivermeet.assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, is_held_here
 from rivermeet.assets.project import Project
 from rivermeet.infra.held_file import HeldFile
+from rivermeet.pipelines import Node, Pipeline
 
 if TYPE_CHECKING:
     from rivermeet.assets.epoch.run import Outcome
     from rivermeet.assets.epoch.side_by_side import SideBySide
-    from rivermeet.assets.sql.rows import NodeRows
-    from rivermeet.pipelines import Node, Pipeline
+    from rivermeet.assets.sql.query import NodeRows
 
 
 class ProjectResource(dg.ConfigurableResource):
@@ -82,7 +82,7 @@ class ProjectResource(dg.ConfigurableResource):
     def _write_data_docs(self, context: dg.InitResourceContext) -> None:
         assert context.run is not None and context.instance is not None
         try:
-            from rivermeet.assets.reports.data_docs import write_data_docs
+            from rivermeet.assets.reports.quality_report import write_data_docs
 
             record = context.instance.get_run_record_by_id(context.run.run_id)
             since = 0 if record is None else int(record.create_timestamp.timestamp() * 1000)

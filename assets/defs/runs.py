@@ -1,4 +1,9 @@
-"""Running a pipeline in this process, with its history in the same Dagster instance that the UI shows."""
+"""Running a pipeline in this process, with its history in the same Dagster instance that the UI shows; and rebuilding.
+
+A rebuild recomputes nodes from their inputs, and everything below them follows. It is an epoch from offset 0 whose one
+commit replaces the changelog (`infra.epochs.stages.plan.Rebuild`). A source is read again from its files or its topic:
+where some of what it consumed is gone, so would its records be, and it is refused.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +21,11 @@ from rivermeet.assets.defs.keys import PIPELINE, keys_of
 from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.assets.defs.processes import PROCESS, close_runs_of_the_dead, hold_process, processes
 from rivermeet.assets.defs.resource import ProjectResource
-from rivermeet.assets.defs.shadow_assets import shadow_asset, shadow_key
-from rivermeet.assets.defs.sink_assets import sink_asset, topic_key
+from rivermeet.assets.defs.topic_assets import shadow_asset, shadow_key, sink_asset, topic_key
 from rivermeet.assets.project import Project
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import Pipeline
+from rivermeet.pipelines.errors import RivermeetError
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -90,7 +95,9 @@ def run_pipeline(
         )
         # Left there by what ended otherwise: its run may be noted as unfinished.
         process.file.unlink(missing_ok=True)
-        evaluated = _evaluations(instance, result.run_id)
+        # With those of nodes that have nothing new (``assets/defs/standing.py``).
+        logged = instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        evaluated = [entry.get_dagster_event().asset_check_evaluation_data for entry in logged]
     for event in result.get_step_failure_events():
         project.say(f"  FAILED {event.step_key}: {sentence_of(event)}")
     failed = [check for check in evaluated if not check.passed]
@@ -100,7 +107,45 @@ def run_pipeline(
     return result.success and not any(check.severity is dg.AssetCheckSeverity.ERROR for check in failed)
 
 
-def _evaluations(instance: dg.DagsterInstance, run: str) -> list[dg.AssetCheckEvaluation]:
-    """All verdicts of a run, with those of nodes that have nothing new (``assets/defs/standing.py``)."""
-    logged = instance.all_logs(run, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
-    return [entry.get_dagster_event().asset_check_evaluation_data for entry in logged]
+class RebuildRefusedError(RivermeetError):
+    """A rebuild that would lose records, or that makes no sense; the message says which and why."""
+
+    remedy = "Leave out the node that has no grace; put back what is gone, or add `--lose-missing-files`."
+
+
+def rebuild(
+    project: Project, pipeline: Pipeline, selected: Sequence[str], grace: int | None = None, lossy: bool = False
+) -> bool:
+    """Recompute nodes, and all that is made of them; True if every step and every blocking check is green.
+
+    Parameters
+    ----------
+    selected
+        Names of nodes; none for all.
+    grace
+        Milliseconds instead of the declared grace of the selected nodes, as long as they are not rebuilt again.
+    lossy
+        Whether a source may lose records: of files that are gone, or that its topic has no more.
+
+    Raises
+    ------
+    RebuildRefusedError
+        Where records of a source are gone, or a node has no grace.
+    """
+    nodes = [node for node in pipeline.stored if not selected or node.name in selected]
+    for node in nodes:
+        if grace is not None and node.operation is not None:
+            try:
+                node.operation.with_grace(grace)
+            except ValueError as error:
+                raise RebuildRefusedError(f"'{pipeline.name}.{node.name}': {error}") from None
+        elif grace is not None:
+            raise RebuildRefusedError(f"'{pipeline.name}.{node.name}' is a source: it has no grace")
+        gone = project.source_step(node).describe_loss() if node.source is not None and not lossy else None
+        if gone is not None:
+            raise RebuildRefusedError(
+                f"source '{node.pipeline.name}.{node.name}': {gone}, and so would their records be; put them back, or "
+                "add --lose-missing-files"
+            )
+    selected = [node.name for node in pipeline.downstream(nodes)]
+    return run_pipeline(project, pipeline, selected, {node.name: grace for node in nodes})

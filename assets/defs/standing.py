@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 from rivermeet.assets.defs.keys import changelog_key, keys_of
 from rivermeet.assets.defs.metadata import check_severity, map_checks
@@ -137,10 +138,6 @@ def below(node: Node, context: dg.AssetExecutionContext) -> list[Node]:
 
 
 def _newest_materialisations(instance: dg.DagsterInstance, nodes: list[Node]) -> dict[dg.AssetKey, Any]:
-    from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-        AssetCheckEvaluationTargetMaterializationData,
-    )
-
     found = {}
     for record in instance.get_asset_records([key for node in nodes for key in keys_of(node)]):
         last = record.asset_entry.last_materialization_record

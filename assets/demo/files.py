@@ -41,6 +41,17 @@ def _text(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object
     return text.getvalue()
 
 
+def unpack(path: Path) -> str:
+    """The text of a file that may be compressed, as its name says; of an archive its first member."""
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        content = gzip.decompress(content)
+    elif path.suffix == ".zip":
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            content = archive.read(archive.namelist()[0])
+    return content.decode()
+
+
 def _pack(path: Path, content: bytes) -> bytes:
     if path.suffix == ".gz":
         return gzip.compress(content, compresslevel=6, mtime=0)

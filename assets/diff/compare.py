@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from duckdb import DuckDBPyConnection
 
 from rivermeet.assets.sql.query import CommittedState, QueryError
 from rivermeet.expectations.judge.duck import create_view, database
+from rivermeet.infra.delta.scan import quote_name
 from rivermeet.pipelines import Node
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 KINDS = ("come", "go", "change")
 
@@ -106,11 +105,6 @@ def _number(connection: DuckDBPyConnection, node: Node, view: str, among: Collec
         f"to_json(struct_pack({key}))::VARCHAR AS k, _timestamp AS ts, to_json(struct_pack({value}))::VARCHAR AS v "
         f"FROM of_{view}{some})"
     )
-
-
-def quote_name(column: str) -> str:
-    """A column's name as DuckDB has it."""
-    return '"' + column.replace('"', '""') + '"'
 
 
 _DIFFERENCES = """

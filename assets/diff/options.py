@@ -10,7 +10,6 @@ from rivermeet.pipelines import DeclarationError, JoinWindow, Node, Operation, P
 from rivermeet.pipelines.errors import OptionError
 from rivermeet.pipelines.profiles import explain_refusal
 from rivermeet.pipelines.rewrite import rewrite
-from rivermeet.pipelines.window import duration_text
 
 
 @dataclass(frozen=True)
@@ -76,12 +75,3 @@ class Options:
                 raise OptionError(f"a {made.family} has no window of two streams")
             made = replace(made, window=JoinWindow(*self.window, window.grace))
         return made if self.grace is None else made.with_grace(self.grace)
-
-    def __str__(self) -> str:
-        before, after = self.window or (0, 0)
-        named = {
-            "semantics": self.semantics,
-            "grace": None if self.grace is None else duration_text(self.grace),
-            "window": None if self.window is None else f"{duration_text(before)} before, {duration_text(after)} after",
-        }
-        return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)

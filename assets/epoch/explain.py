@@ -18,7 +18,6 @@ from rivermeet.infra.epochs.stages.plan import Plan
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.plural import pluralize
-from rivermeet.pipelines.sink import TopicSink
 
 
 def explain(project: Project, pipeline: Pipeline, selected: Sequence[str] = ()) -> Iterator[str]:
@@ -27,17 +26,15 @@ def explain(project: Project, pipeline: Pipeline, selected: Sequence[str] = ()) 
         if not selected or node.name in selected:
             yield node.name
             yield from (f"  {line}" for line in _node(project, node, selected))
-            yield from (f"  topic    {_topic(project, sink)}" for sink in pipeline.sinks_of(node))
+            for sink in pipeline.sinks_of(node):
+                lag = sink_lag(project, sink)
+                delivered = f"{sink.topic}, delivered up to epoch {lag.epoch}"
+                yield f"  topic    {delivered}; due: {lag.due}, and what this run commits"
             yield from (
                 f"  shadow   compared with topic {shadow.topic}, if an epoch is committed"
                 for shadow in pipeline.shadows
                 if shadow.node is node
             )
-
-
-def _topic(project: Project, sink: TopicSink) -> str:
-    lag = sink_lag(project, sink)
-    return f"{sink.topic}, delivered up to epoch {lag.epoch}; due: {lag.due}, and what this run commits"
 
 
 def _node(project: Project, node: Node, selected: Sequence[str]) -> Iterator[str]:

@@ -19,21 +19,24 @@ records has as well. Held by ``tests/infra/epochs/test_failing_records.py``.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
+import pyarrow as pa
+
+from rivermeet.infra.commit_note import Skipped
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.inputs import PinnedInputs
+from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
+from rivermeet.infra.epochs.step import StepFrames
 from rivermeet.infra.refusal import EpochRefusedError
-from rivermeet.pipelines import limits
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
+from rivermeet.pipelines import Operation, limits
 from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from rivermeet.infra.commit_note import Skipped
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-    from rivermeet.infra.epochs.inputs import PinnedInputs
-    from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
-    from rivermeet.infra.epochs.step import StepFrames
-    from rivermeet.pipelines import Operation
 
 OF_DATA = ("22", "P0001")
 """Starts of SQLSTATEs that a value causes."""
@@ -45,19 +48,15 @@ class Computing(Protocol):
     @property
     def operation(self) -> Operation:
         """The declared operation."""
-        ...
 
     def pin(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
         """The frames that the plan may read."""
-        ...
 
     def slice(self, side: str, part: InputSlice) -> InputSlice:
         """A part of an input, with the versions that it needs."""
-        ...
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """A function of the plan alone."""
-        ...
 
 
 class TooManyFailingRecordsError(EpochRefusedError):
@@ -92,13 +91,8 @@ def without_failing_records(
 
 def letters(pinned: PinnedInputs) -> DataFrame | None:
     """The epoch's skipped records as dead letters; None where there are none."""
-    from functools import reduce
-
-    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as F
-
-    from rivermeet.infra.small_frames import frame_of
 
     schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string())])
     found: list[DataFrame] = []
@@ -115,8 +109,6 @@ def letters(pinned: PinnedInputs) -> DataFrame | None:
 
 def _first(step: Computing, spark: SparkSession, plan: EpochPlan) -> Skipped | None:
     """The record that makes the shortest failing beginning of the epoch fail."""
-    from rivermeet.infra.commit_note import Skipped
-
     passes, fails = 0, sum(part.records for part in plan.inputs.values())
     good, bad, reason = _cut_plan(step, spark, plan, 0), plan, ""
     while fails - passes > 1:
@@ -137,12 +129,8 @@ def _first(step: Computing, spark: SparkSession, plan: EpochPlan) -> Skipped | N
 
 def _cut_plan(step: Computing, spark: SparkSession, plan: EpochPlan, count: int) -> EpochPlan:
     """The plan up to its ``count``-th record in processing order."""
-    from functools import reduce
-
     from pyspark.sql import DataFrame, Window
     from pyspark.sql import functions as F
-
-    from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
 
     sides = {side: node for side, node in step.operation.inputs.items() if node.is_stored}
     plain = plan.model_copy(update={"skipped": ()})
@@ -167,8 +155,6 @@ def _cut_plan(step: Computing, spark: SparkSession, plan: EpochPlan, count: int)
 
 def _failure(step: Computing, spark: SparkSession, plan: EpochPlan) -> str | None:
     """Why the plan cannot be computed; None where it can."""
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-
     shared = SharedFrames(f"failing_{plan.pipeline}_{plan.node}_{plan.epoch}", plan.records)
     try:
         frames = step.compute(spark, plan, shared)

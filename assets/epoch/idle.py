@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.project import Project
-from rivermeet.assets.quality.judge_fold import is_judged
+from rivermeet.assets.quality.judge_committed import is_judged
 from rivermeet.assets.quality.quality_table import State, last_states
 from rivermeet.assets.sinks.delivery import sink_lag
 from rivermeet.expectations.invariants import invariants_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.epoch.run import Outcome, run_epoch
 from rivermeet.assets.project import Project
-from rivermeet.assets.quality.judge_fold import FoldOutcome, fold_node
+from rivermeet.assets.quality.judge_committed import FoldOutcome, fold_node
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node

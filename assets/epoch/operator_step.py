@@ -7,25 +7,37 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rivermeet.assets.epoch.failing_records import letters, without_failing_records
 from rivermeet.assets.project import Project
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.declaration import new_columns, refuse_lacking
 from rivermeet.infra.epochs.external_modifications import refuse_modified_node, refuse_unreadable
 from rivermeet.infra.epochs.inputs import PinnedInputs, broadcast_if_few, pin_table
+from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
+from rivermeet.infra.epochs.step import Step, StepFrames
 from rivermeet.infra.epochs.waiting import Queues, hold_back
 from rivermeet.infra.sources.kafka.topic import Topics
+from rivermeet.joins.equal_columns import find_needed
+from rivermeet.joins.operator import (
+    EpochInputs,
+    Moment,
+    Numbers,
+    Side,
+    compute,
+    declare_numbers,
+    operator_of,
+    reads_once,
+)
+from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
+from rivermeet.joins.stream_global.global_view import resolve
 from rivermeet.pipelines import GlobalView, Node, Operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-    from rivermeet.infra.epochs.log import EpochLog
-    from rivermeet.infra.epochs.step import Step, StepFrames
-    from rivermeet.joins.operator import Moment, Numbers, Side
 
 Ordered = Callable[["DataFrame", int], "DataFrame"]
 
@@ -100,7 +112,9 @@ class OperatorStep:
             found[side] = note
         if self._topics is not None:
             self._topics.refuse_unequal(self.node)
-        if previous is not None and _has_moved(found, previous):
+        incarnations = {} if previous is None else previous.incarnations
+        moved = any(note.incarnation != incarnations.get(side, 1) for side, (_, note) in found.items())
+        if previous is not None and moved:
             # An input was recomputed, and what was consumed of it no longer counts.
             plan = self.plan(None, None, epoch)
             return plan.begin_incarnation(previous.incarnation + 1, previous.grace) if plan else None
@@ -133,8 +147,6 @@ class OperatorStep:
 
     def slice(self, side: str, part: InputSlice) -> InputSlice:
         """A slice of an input, with the folded table that the operator reads beside it."""
-        from rivermeet.joins.operator import operator_of
-
         if side in self.among:
             part = part.model_copy(update={"upto": {p: n for p, n in part.upto.items() if p in self.among[side]}})
         moment = operator_of(self.operation).state(self.operation).get(side.partition(".")[0])  # pyright: ignore
@@ -182,11 +194,6 @@ class OperatorStep:
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """Run the operator on what the plan pins."""
-        from rivermeet.assets.epoch.failing_records import letters
-        from rivermeet.infra.epochs.step import StepFrames
-        from rivermeet.joins.operator import EpochInputs, compute, declare_numbers, reads_once
-        from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
-
         pinned = self.pin(spark, plan)
         operation = self.operation if plan.grace is None else self.operation.with_grace(plan.grace)
         ordered = self.ordered or in_processing_order
@@ -226,29 +233,19 @@ class OperatorStep:
 
     def without_failing_records(self, spark: SparkSession, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """The plan without the records that its expressions fail on."""
-        from rivermeet.assets.epoch.failing_records import without_failing_records
-
         return without_failing_records(self, spark, plan, error)
 
     def table(self, pinned: PinnedInputs, side: Side, moment: Moment) -> DataFrame:
         """Live rows of an input table, those that the epoch needs; a view's are resolved from those of its tables."""
-        from rivermeet.joins.equal_columns import find_needed
-
         ways = find_needed(self.operation).get(side)
         if ways is not None:
             return pinned.table(side, moment, pinned.where_needed(side, ways))
         return self._rows(pinned, side, self.operation.inputs[side], moment)
 
     def _rows(self, pinned: PinnedInputs, side: str, node: Node, moment: Moment) -> DataFrame:
-        from rivermeet.joins.stream_global.global_view import resolve
-
         if node.is_stored:
             return pinned.table(side, moment)
         assert isinstance(node, GlobalView), "what is not stored is a view"
         join = node.join_spec
         rows = {s: self._rows(pinned, f"{side}.{s}", n, moment) for s, n in join.inputs.items()}
         return resolve(join, rows["left"], rows["right"])
-
-
-def _has_moved(found: Mapping[str, tuple[int, CommitNote]], previous: CommitNote) -> bool:
-    return any(note.incarnation != previous.incarnations.get(side, 1) for side, (_, note) in found.items())

@@ -11,21 +11,28 @@ before that epoch's facts. Held by ``tests/infra/epochs/test_rebuild.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from rivermeet.assets.epoch.operator_step import OperatorStep
 from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan, InputSlice
+from rivermeet.infra.epochs.rows import with_offsets
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
 from rivermeet.pipelines import Node, Operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-    from rivermeet.infra.epochs.context import EpochContext
+
+_MARKS = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("mark", pa.int64())])
 
 
 def can_be_recomputed(node: Node) -> bool:
@@ -45,15 +52,11 @@ class Recomputation:
 
     def rows(self, shared: SharedFrames) -> DataFrame:
         """All rows of the node, with their offsets."""
-        from rivermeet.infra.epochs.rows import with_offsets
-
         frames = replace(self._step, ordered=self.order_records).compute(self.spark, self._plan, shared)
         return with_offsets(frames.rows, self._plan)
 
     def take(self, side: str) -> DataFrame:
         """The records of an input, with the ``order`` in which they were taken."""
-        from rivermeet.joins.order import LEFT, RIGHT
-
         pinned = self._step.pin(self.spark, self._plan)
         return self.order_records(pinned.new(side), {"left": LEFT, "right": RIGHT}[side])
 
@@ -84,30 +87,15 @@ class Recomputation:
             update={"inputs": inputs, "ends": {}, "stream_time": {}, "output_version": None, "previous_epoch": 0}
         )
 
-    @cached_property
-    def order_records(self) -> Callable[[DataFrame, int], DataFrame]:
-        """Gives an input's records the order in which the node's epochs took them."""
-        return _by_epoch(self.spark, self._plans, self._operation.table_first)
+    def order_records(self, records: DataFrame, side: int) -> DataFrame:
+        """An input's records with the ``order`` and ``commit`` that they had over all epochs of the node."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
 
-
-def _by_epoch(
-    spark: SparkSession, plans: Sequence[EpochPlan], table_first: bool
-) -> Callable[[DataFrame, int], DataFrame]:
-    """Gives records the ``order`` and ``commit`` that they had over all epochs."""
-    import pyarrow as pa
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    from rivermeet.infra.small_frames import frame_of
-    from rivermeet.joins.order import LEFT, in_processing_order
-
-    schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("mark", pa.int64())])
-
-    def order(records: DataFrame, side: int) -> DataFrame:
         name = "left" if side == LEFT else "right"
-        took = [(plan.epoch, plan.inputs[name].upto) for plan in plans if name in plan.inputs]
+        took = [(plan.epoch, plan.inputs[name].upto) for plan in self._plans if name in plan.inputs]
         ends = [(p, end, epoch) for epoch, upto in took for p, end in upto.items()]
-        marks = frame_of(spark, ends, schema)
+        marks = frame_of(self.spark, ends, _MARKS)
         both = records.withColumn("mark", F.lit(None).cast("bigint")).unionByName(marks, allowMissingColumns=True)
         # An epoch that took nothing of a partition ends where the one before did: the first of them took the record.
         behind = Window.partitionBy("partition").orderBy(F.col("offset").desc(), F.col("mark").desc_nulls_last())
@@ -116,7 +104,7 @@ def _by_epoch(
         # The records of each epoch are ordered as that epoch had them: heads start afresh with it.
         place = F.struct(F.col("taken"), F.col("partition"))
         within = in_processing_order(taken.withColumn("__p", F.col("partition")).withColumn("partition", place), side)
-        first = F.lit(-side if table_first else 0)
+        first = F.lit(-side if self._operation.table_first else 0)
         order = F.struct(
             F.col("taken"),
             first.alias("loaded"),
@@ -127,5 +115,3 @@ def _by_epoch(
         )
         named = within.withColumns({"order": order, "commit": F.col("taken"), "partition": F.col("__p")})
         return named.drop("__p", "taken")
-
-    return order

@@ -11,8 +11,8 @@ stage is a value with its inputs; its ``run`` gives an outcome and changes nothi
 | commit | ``infra/epochs/stages/commit.py`` | the rows | side tables, then the one commit that *is* the epoch |
 | record | ``infra/epochs/stages/record.py`` | all outcomes | measurements, then verdicts |
 
-Off this path: `fold_node` (``assets/quality/judge_fold.py``) folds the node's table when that is due, and judges it. No
-epoch waits for it, because what reads a table reads the changelog's tail on top of it.
+Off this path: `fold_node` (``assets/quality/judge_committed.py``) folds the node's table when that is due, and judges
+it. No epoch waits for it, because what reads a table reads the changelog's tail on top of it.
 
 Killed anywhere, the next run ends the same. Before the commit nothing counts; after it, only caches are behind:
 
@@ -33,14 +33,14 @@ Why: ``docs/decisions/one-commit-is-the-epoch.md``. Held by ``tests/infra/epochs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from rivermeet.assets.quality.judge import Audited, Judge
-from rivermeet.assets.quality.judge_committed import Judgement, judge_epoch, judge_missed
-from rivermeet.assets.quality.judge_fold import FoldOutcome, fold_node
+from rivermeet.assets.quality.judge import Judge
+from rivermeet.assets.quality.judge_committed import FoldOutcome, Judgement, fold_node, judge_epoch, judge_missed
+from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra import crash
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.context import EpochContext
@@ -129,7 +129,7 @@ def _run_epoch(
         crash.crash_at("planned", node.name)
         stages = stages_of(step, planned.plan, planned, run_id)
         try:
-            audited, committed = _write_to_commit(context, stages, clock)
+            results, committed = _write_to_commit(context, stages, clock)
         except EpochRefusedError as refusal:
             if refusal.replan:
                 put_aside(context, planned.plan, str(refusal))
@@ -137,13 +137,13 @@ def _run_epoch(
         except Exception as error:
             with clock.phase("plan"):
                 plan = _without_failing_records(context, step, planned.plan, error)
-            audited, committed = _write_to_commit(context, stages_of(step, plan, planned, run_id), clock)
+            results, committed = _write_to_commit(context, stages_of(step, plan, planned, run_id), clock)
         on_commit()
         result = stages.record.run(context, committed, clock.seconds)
         crash.crash_at("recorded", node.name)
         if context.quality is None:
             return Outcome(result, missed=missed)
-        judgement = judge_epoch(context, node, committed.plan, committed.version, audited.results, run_id)
+        judgement = judge_epoch(context, node, committed.plan, committed.version, results, run_id)
         return Outcome(result, judgement, missed)
 
 
@@ -169,17 +169,19 @@ def stages_of(step: Step, plan: EpochPlan, planned: Planned, run_id: str = "") -
     return Stages(Write(step, plan), Judge(node, run_id), Commit(step, plan, planned.base), Record(node), Fold(node))
 
 
-def _write_to_commit(context: EpochContext, stages: Stages, clock: Clock) -> tuple[Audited, EpochResult]:
+def _write_to_commit(
+    context: EpochContext, stages: Stages, clock: Clock
+) -> tuple[Sequence[InvariantResult], EpochResult]:
     plan = stages.write.plan
     name = f"{plan.pipeline}_{plan.node}_{plan.epoch}"
     with context.room(plan.records), SharedFrames(name, plan.records) as shared:
         with clock.phase("compute"):
             written = stages.write.run(context, shared)
         with clock.phase("audit"):
-            audited = stages.judge.run(context, written)
+            results, decision = stages.judge.run(context, written)
         with clock.phase("commit"):
-            committed = stages.commit.run(context, written, audited.decision)
-        return audited, committed
+            committed = stages.commit.run(context, written, decision)
+        return results, committed
 
 
 def _without_failing_records(context: EpochContext, step: Step, plan: EpochPlan, error: Exception) -> EpochPlan:

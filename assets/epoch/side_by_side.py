@@ -18,16 +18,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from graphlib import TopologicalSorter
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from rivermeet.assets.epoch.materialise import materialise, materialise_epoch, materialise_fold
+from rivermeet.assets.epoch.run import Outcome
 from rivermeet.assets.project import Project
+from rivermeet.infra.engine.session import explain_loss
+from rivermeet.infra.engine.watch import EngineLostError
+from rivermeet.infra.epochs.stages.plan import Rebuild
 from rivermeet.pipelines import Node, limits
 from rivermeet.pipelines.errors import RivermeetError
-
-if TYPE_CHECKING:
-    from rivermeet.assets.epoch.run import Outcome
-    from rivermeet.infra.epochs.stages.plan import Rebuild
 
 
 class InputFailedError(RivermeetError):
@@ -44,7 +43,8 @@ class SideBySide:
     ) -> None:
         self._project, self._run, self._rebuild = project, run_id, rebuild or {}
         self._nodes = {node.name: node for node in nodes}
-        self._reads = {node.name: [part for part in _inputs(node) if part in self._nodes] for node in nodes}
+        reads = {node.name: node.operation.stored_inputs.values() if node.operation else () for node in nodes}
+        self._reads = {name: [part.name for part in parts if part.name in self._nodes] for name, parts in reads.items()}
         self._outcomes: dict[str, Future[Outcome]] = {name: Future() for name in self._nodes}
         self._committed: dict[str, Outcome] = {}
         self._failed: set[str] = set()
@@ -161,17 +161,9 @@ class SideBySide:
 
 def _explain(error: BaseException) -> BaseException:
     """The error, or why the engine is gone, where that is what it comes from."""
-    from rivermeet.infra.engine.session import explain_loss
-    from rivermeet.infra.engine.watch import EngineLostError
-
     lost = explain_loss(error)
     if lost is None:
         return error
     explained = EngineLostError(lost)
     explained.__cause__ = error
     return explained
-
-
-def _inputs(node: Node) -> Sequence[str]:
-    made = node.operation
-    return [part.name for part in made.stored_inputs.values()] if made is not None else []

@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
 from rivermeet.assets.project import Project
+from rivermeet.assets.quality.judge import evaluate
 from rivermeet.assets.quality.judge_committed import judge_everything
-from rivermeet.assets.quality.judges import evaluate
 from rivermeet.assets.quality.quality_table import remember
 from rivermeet.assets.quality.relations.parts import frame_part, node_part, part_of_staged
 from rivermeet.expectations.results import InvariantResult, Judged, Part, Relation
@@ -28,6 +28,7 @@ from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import notes
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.staged import discard, stage
+from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.pipelines import Node
 
@@ -123,8 +124,6 @@ def record(project: Project, found: Verified, seconds: float) -> None:
 @contextmanager
 def _recompute(context: EpochContext, node: Node, note: CommitNote) -> Iterator[Part]:
     """The rows of all epochs, computed once more into files that go with the block."""
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-
     paths = context.paths(node)
     with SharedFrames(f"verify_{paths.pipeline}_{paths.node}") as shared:
         rows = Recomputation(context, node, note, context.session()).rows(shared)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from filelock import FileLock
 
 from rivermeet.expectations.invariant import moment_of
@@ -13,10 +15,6 @@ from rivermeet.expectations.results import SCHEMA, InvariantResult, history
 from rivermeet.infra.delta.lines import append_lines, lines_of, open_table
 from rivermeet.infra.epochs.context import EpochContext, Quality
 from rivermeet.pipelines import Node
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
 
 class State(NamedTuple):
@@ -33,6 +31,7 @@ class State(NamedTuple):
     because: str | None = None
 
 
+_SCHEMA = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
 States = Mapping[str, State]
 """Invariant to its last result."""
 
@@ -57,19 +56,11 @@ def remember(quality: Quality, node: Node, epoch: int, results: Sequence[Invaria
     """Append results, once per run, epoch and ``name``."""
     with FileLock(quality.lock):
         app_id = f"{node.pipeline.name}.{node.name}/{run}/{name}"
-        append_lines(history(node, epoch, run, results), _schema(), quality.table, app_id, epoch)
-
-
-def _schema() -> pa.Schema:
-    import pyarrow as pa
-
-    return pa.schema([(column, pa.type_for_alias(kind)) for column, kind in SCHEMA.items()])
+        append_lines(history(node, epoch, run, results), _SCHEMA, quality.table, app_id, epoch)
 
 
 def lines_about(node: Node, epoch: int | None = None) -> pc.Expression:
     """Filter for a node's rows; of one epoch, or of all."""
-    import pyarrow.compute as pc
-
     here = (pc.field("pipeline") == node.pipeline.name) & (pc.field("node") == node.name)
     return here if epoch is None else here & (pc.field("epoch") == epoch)
 
@@ -78,8 +69,6 @@ def quality_lines(
     quality: Quality, wanted: pc.Expression, columns: list[str] | None = None, oldest: int = 0, by: str = "epoch"
 ) -> Sequence[Mapping[str, Any]]:
     """Rows in the columns of `expectations.results.SCHEMA`, or some; files with only ``by < oldest`` are skipped."""
-    import pyarrow.compute as pc
-
     table, newest = open_table(quality.table), f"max.{by}"
     if table is None:
         return ()
@@ -87,7 +76,7 @@ def quality_lines(
     def choose(files: pa.Table) -> pa.Table:
         return files.filter(pc.field(newest) >= oldest) if newest in files.column_names else files
 
-    return lines_of(table, quality.table, _schema(), choose).to_table(columns, filter=wanted).to_pylist()
+    return lines_of(table, quality.table, _SCHEMA, choose).to_table(columns, filter=wanted).to_pylist()
 
 
 def last_states(quality: Quality, node: Node, epoch: int | None = None) -> States:

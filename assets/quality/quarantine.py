@@ -9,7 +9,7 @@
     | put aside | the plan is no more: a file of it was changed, or something was recomputed | whatever did so |
 
 However often it is run again, a held epoch is in the quarantine once; where it gives other rows, or breaks another
-invariant, they take the place of those before. What a person decides is in ``assets/refused/decisions.py``.
+invariant, they take the place of those before. What a person decides is in ``assets/refused/states.py``.
 
 Why: ``docs/decisions/quarantine.md``. Held by ``tests/assets/quality/test_quarantine.py``.
 """
@@ -26,6 +26,7 @@ from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.scan import type_of
+from rivermeet.infra.delta.side_tables import write_side
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.pipelines import Node
@@ -106,8 +107,6 @@ def _keep(
 ) -> None:
     """Write the rows of an attempt to the quarantine, in place of those of the one before."""
     from pyspark.sql import functions as F
-
-    from rivermeet.infra.delta.side_tables import write_side
 
     decided = decision.summary if decision else None
     kept = rows.select(

@@ -12,6 +12,18 @@ it is in the log and the changelog's position:
 A decision is of one attempt: of the rows that a person saw, by their digest, and of the invariants that were
 broken then. If the plan gives other rows, or breaks another one, the epoch is held again. Each attempt is decided once.
 
+A drop: the input records of the epoch count as read, stream time moves on, late records and dead letters are kept, and
+the rows stay in the quarantine. It is offered where later rows do not build on the dropped ones:
+
+- A source: its records are in no changelog, as if they had never been delivered. A key of a table keeps the value that
+  it had.
+- A stream that is computed: its rows are lost and nothing else. The input records stay in the changelogs of the inputs,
+  and later ones still join with them.
+
+It is refused for a computed table, whose rows are changes of the rows before, and for a left or outer join of streams
+by the documents' rules, which reads its own pairs to know who leaves alone. A rebuild computes all from the start, the
+dropped rows too, and `rivermeet verify` shows by how many rows the result differs meanwhile.
+
 Why: ``docs/decisions/quarantine.md``. Held by ``tests/assets/quality/test_quarantine.py``.
 """
 
@@ -22,15 +34,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
+import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict
 
+from rivermeet.infra import crash
 from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.layout import NodeTables
+from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.log import EpochLog
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.pipelines import Node
+from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.plural import pluralize
 
 State = Literal["held", "released", "dropped", "release to be run", "drop to be run", "resolved", "put aside"]
@@ -189,3 +206,115 @@ def _state(decision: Decision | None, committed: bool) -> State:
 def _newest(lines: Iterable[_Line]) -> Mapping[int, _Line]:
     ordered = sorted(lines, key=lambda line: (line.epoch, line.attempt))
     return {line.epoch: line for line in ordered}
+
+
+class UndecidableError(RivermeetError):
+    """A decision that cannot be taken; the message says why, and what can be done."""
+
+    remedy = "Look at what is held with `rivermeet quarantine show`; release it, or rebuild the node."
+
+
+def sample(paths: NodeTables, epoch: int, limit: int) -> list[str]:
+    """Some of an epoch's rows in quarantine, as JSON; read without Spark."""
+    table = open_table(paths.quarantine)
+    if table is None or limit < 1:
+        return []
+    rows = table.to_pyarrow_dataset().head(limit, columns=["row"], filter=pc.field("epoch") == epoch)
+    return rows["row"].to_pylist()
+
+
+def loss(node: Node) -> str:
+    """What dropping an epoch of the node loses, and what it does to later ones.
+
+    Raises
+    ------
+    UndecidableError
+        Where later rows would be wrong without the dropped ones.
+    """
+    name = f"'{node.pipeline.name}.{node.name}'"
+    otherwise = "release the epoch, or fix what is wrong and run again"
+    if node.operation is None:
+        kept = " A key keeps the value that it had until its next record." if node.is_table else ""
+        return (
+            f"The records that {name} read for this epoch will be in no changelog: whatever reads it goes on as if "
+            f"they had never been delivered.{kept} Only a rebuild reads them again."
+        )
+    if node.is_table:
+        raise UndecidableError(
+            f"{name} is a computed table: its rows are changes of the rows before, and without some of them the table "
+            f"and all later changes are wrong; {otherwise}"
+        )
+    if node.operation.undroppable is not None:
+        raise UndecidableError(f"{name} {node.operation.undroppable}; {otherwise}")
+    return (
+        f"The rows that this epoch gave are lost to {name} and all that reads it. Its input records stay in the "
+        "changelogs of its inputs, so later ones may still join with them. `rivermeet verify` will show the rows as "
+        "missing; only a rebuild computes them again."
+    )
+
+
+def decide(context: EpochContext, node: Node, epoch: int, how: Literal["release", "drop"], by: str) -> Decision:
+    """Log a decision about a held epoch; the next run of the node carries it out.
+
+    Taken once more, it is the decision that stands.
+
+    Raises
+    ------
+    UndecidableError
+        Where the epoch is not held, was decided otherwise, or cannot be dropped.
+    """
+    # A run that is going on has read the log already.
+    with context.lock(node).hold():
+        found = decidable(context, node, epoch, how)
+        if found.decision is not None:
+            return found.decision
+        held = found.held
+        decision = Decision(
+            how=how,
+            epoch=epoch,
+            attempt=held.attempt,
+            invariants=held.invariants,
+            digest=held.digest,
+            by=by,
+            at=now(),
+            loss=loss(node) if how == "drop" else "",
+        )
+        context.log.write(node.name, held.incarnation, epoch, "decided", decision.model_dump_json(), held.attempt)
+    crash.crash_at("decided", node.name)
+    return decision
+
+
+def decidable(context: EpochContext, node: Node, epoch: int, how: Literal["release", "drop"]) -> HeldState:
+    """The state of an epoch that may be decided so; `UndecidableError` where it may not."""
+    every = states(context, node)
+    found = next((state for state in every if state.held.epoch == epoch), None)
+    if found is None or not found.open:
+        held = [str(state.held.epoch) for state in every if state.open]
+        there = f"held: epoch {', '.join(held)}" if held else "no epoch of it is held"
+        raise UndecidableError(
+            f"'{node.pipeline.name}.{node.name}': epoch {epoch} {_past(found)}; {there}", epoch=epoch
+        )
+    if found.decision is not None and found.decision.how != how:
+        raise UndecidableError(
+            f"'{node.pipeline.name}.{node.name}': epoch {epoch} was {found.decision.summary}; "
+            f"`rivermeet run {node.pipeline.name} --select {node.name}` carries that out",
+            epoch=epoch,
+        )
+    if how == "drop":
+        loss(node)
+        plan = context.log.open_plan(node.name, epoch - 1)
+        if plan is not None and plan.replaces:
+            raise UndecidableError(
+                f"'{node.pipeline.name}.{node.name}': epoch {epoch} recomputes the node, and without its rows "
+                f"nothing would be left; release it, or fix what is wrong and run `{context.paths(node).rebuild}`",
+                epoch=epoch,
+            )
+    return found
+
+
+def _past(state: HeldState | None) -> str:
+    if state is None:
+        return "was never refused by its audit"
+    if state.decision is not None:
+        return f"is not held any more: it was {state.decision.summary}"
+    return f"is not held any more: it was {'resolved by a later run' if state.state == 'resolved' else state.state}"

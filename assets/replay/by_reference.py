@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rivermeet.assets.replay.cases import Case, Input
-from rivermeet.assets.replay.declared import BEFORE_THE_BAR, KEY, declare
-from rivermeet.assets.replay.run import sort_out
+from rivermeet.assets.replay.cases import BEFORE_THE_BAR, KEY, Case, Input, declare, sort_out
 from rivermeet.joins.reference.families import Asks, reference_module
 from rivermeet.joins.reference.records import Record, Row, Value
 from rivermeet.pipelines.expressions import quote

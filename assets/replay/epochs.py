@@ -11,18 +11,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.assets.replay.cases import Case
-from rivermeet.assets.replay.declared import declare
-from rivermeet.assets.replay.frames import Place, answers, in_listed_order, numbers_of, record_table
-from rivermeet.assets.replay.run import Rows, Way, places, widest
+import pyarrow as pa
+
+from rivermeet.assets.epoch.operator_step import OperatorStep
+from rivermeet.assets.epoch.run import run_epoch
+from rivermeet.assets.replay.cases import Case, declare
+from rivermeet.assets.replay.run import (
+    Place,
+    Rows,
+    Way,
+    answers,
+    in_listed_order,
+    numbers_of,
+    places,
+    record_table,
+    widest,
+)
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta.fold import fold
+from rivermeet.infra.delta.io import append_records, read
+from rivermeet.infra.engine.session import close, new_session
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.epochs.log import EpochLog
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
-
-    from rivermeet.infra.commit_note import CommitNote
-    from rivermeet.infra.epochs.context import EpochContext
-    from rivermeet.pipelines import Node
 
 
 def in_epochs(count: int, folder: str | None = None) -> Way:
@@ -39,11 +53,6 @@ def in_epochs(count: int, folder: str | None = None) -> Way:
 
 
 def _answer(spark: SparkSession, home: Path, cases: Sequence[Case], count: int) -> Mapping[int, Rows]:
-    from rivermeet.assets.epoch.operator_step import OperatorStep
-    from rivermeet.assets.epoch.run import run_epoch
-    from rivermeet.infra.delta.io import read
-    from rivermeet.infra.engine.session import close, new_session
-
     node, numbers, folding = declare(widest(cases), len(cases)), numbers_of(spark, cases), new_session(spark)
     operation = node.operation
     assert operation is not None
@@ -70,9 +79,6 @@ def _answer(spark: SparkSession, home: Path, cases: Sequence[Case], count: int) 
 
 def scratch_context(home: Path, spark: SparkSession, folding: SparkSession) -> EpochContext:
     """The context of epochs in a folder of their own: nothing is judged, and no result is folded."""
-    from rivermeet.infra.epochs.context import EpochContext
-    from rivermeet.infra.epochs.log import EpochLog
-
     locks = home / "locks"
     locks.mkdir()
     log = EpochLog(str(home / "epochs"), str(locks / "epochs.lock"))
@@ -88,8 +94,6 @@ def _publish(
     previous: CommitNote | None,
 ) -> CommitNote:
     """One input's records of one epoch, committed as a source's are."""
-    from rivermeet.infra.commit_note import CommitNote
-
     mine: list[Any] = [place for place in part if place[2].side == side]
     ends = (dict(previous.ends) if previous else {}) | {case: offset for case, offset, _ in mine}
     note = CommitNote(incarnation=1, epoch=epoch, ends=ends)
@@ -101,9 +105,6 @@ def _publish(
 
 def commit_source(context: EpochContext, node: Node, rows: pa.Table, note: CommitNote) -> None:
     """Commit an epoch of a source without Spark; its table is folded after every second one."""
-    from rivermeet.infra.delta.fold import fold
-    from rivermeet.infra.delta.io import append_records
-
     paths = context.paths(node)
     append_records(rows, paths.changelog, paths.app_id("changelog", 1), note)
     if node.is_table and note.epoch % 2:

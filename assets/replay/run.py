@@ -2,26 +2,30 @@
 
 Cases that differ only in their records and numbers are one join with a partition for each. By default an operator
 sees all records of a case at once; through ``epochs`` they go the way of every node: changelogs, plans, commits.
+
+A case is a partition; both of its inputs share one run of offsets, so that an offset is a place in the case's list,
+and the order of processing is the order of offsets.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import local
 from typing import TYPE_CHECKING, Any
 
-from rivermeet.assets.replay.cases import Case, parse_case
-from rivermeet.assets.replay.declared import Group, declare, group_of, refusal
-from rivermeet.assets.replay.frames import Place, answers, in_listed_order, numbers_of, records
-from rivermeet.infra.engine.fit import INTERPRETED
+import pyarrow as pa
+
+from rivermeet.assets.replay.cases import KEY, MANY_KEY, Case, Group, declare, group_of, sort_out
+from rivermeet.infra.engine.fit import INTERPRETED, fit_shuffles
+from rivermeet.infra.engine.session import close, new_session
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.small_frames import frame_of
+from rivermeet.joins.operator import EpochInputs, Numbers, compute
+from rivermeet.joins.order import LEFT, RIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from rivermeet.joins.operator import EpochInputs
 
 WORKERS = 2
 Rows = list[dict[str, Any]]
@@ -31,8 +35,6 @@ Way = Callable[["SparkSession", Sequence[Case]], Mapping[int, Rows]]
 
 def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) -> list[dict[str, Any]]:
     """A result for each case, in their order: its ``output``, or ``error``."""
-    from rivermeet.infra.engine.session import close, new_session
-
     results, runnable = sort_out(given, semantics)
     groups: dict[Group, list[tuple[int, Case]]] = {}
     for at, case in runnable:
@@ -59,26 +61,8 @@ def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) 
     return results
 
 
-def sort_out(given: Sequence[Any], semantics: str) -> tuple[list[dict[str, Any]], list[tuple[int, Case]]]:
-    """A result for each case, with ``error`` where it cannot run, and the cases that can, with their places."""
-    results: list[dict[str, Any]] = [{"name": g.get("name", "?") if isinstance(g, dict) else "?"} for g in given]
-    runnable: list[tuple[int, Case]] = []
-    for at, one in enumerate(given):
-        case = parse_case(one, semantics)
-        problem = case if isinstance(case, str) else refusal(case)
-        if problem is not None:
-            results[at]["error"] = problem
-        elif isinstance(case, Case):
-            runnable.append((at, case))
-    return results, runnable
-
-
 def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
     """All records of every case in one step of the operator, without any table."""
-    from rivermeet.infra.engine.fit import fit_shuffles
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-    from rivermeet.joins.operator import compute
-
     size = sum(len(case.input) for case in cases)
     fit_shuffles(spark, size)
     shared = SharedFrames("replay", size)
@@ -93,9 +77,6 @@ def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
 
 
 def _inputs(spark: SparkSession, cases: Sequence[Case], numbers: Any, keep: Any) -> EpochInputs:
-    from rivermeet.joins.operator import EpochInputs
-    from rivermeet.joins.order import LEFT, RIGHT
-
     many, ordered = cases[0].join == "one-to-many", in_listed_order(numbers)
     left = keep(records(spark, places(cases), "left", many))
     # A self-join meets its own records: they are both of its inputs.
@@ -133,15 +114,88 @@ def widest(cases: Sequence[Case]) -> Case:
     return cases[0].model_copy(update={"window": window, **histories, "table_grace_ms": max(graces, default=None)})
 
 
-def compare_rows(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """Rows that only one of two answers to a case has, as lines; an error stands for all rows."""
-    one, other = (Counter(_lines(answer)) for answer in (first, second))
-    return [f"- {line}" for line in (one - other).elements()] + [f"+ {line}" for line in (other - one).elements()]
+Place = tuple[int, int, Any]
+"""Partition, offset, input record."""
 
 
-def _lines(answer: Mapping[str, Any]) -> list[str]:
-    if "error" in answer:
-        return [f"error: {answer['error']}"]
-    return [
-        f"in {row['in']}  {json.dumps(row['key'])}: {json.dumps(row['value'])} @{row['ts']}" for row in answer["output"]
+def records(spark: SparkSession, places: Iterable[Place], side: str, many: bool) -> DataFrame:
+    """One input's records of many cases: key, value, timestamp, partition, offset."""
+    made = record_table(places, side, many, epoch=0)
+    return frame_of(spark, [tuple(row.values()) for row in made.to_pylist()], made.schema).drop("epoch")
+
+
+def record_table(places: Iterable[Place], side: str, many: bool, epoch: int) -> pa.Table:
+    """The same records as an epoch of a changelog."""
+    names = [*(MANY_KEY if many and side == "right" else KEY)]
+    schema = pa.schema(
+        {
+            "key": pa.struct({names[0]: pa.int32(), names[1]: pa.string()}),
+            "value": pa.struct({"case": pa.int32(), "v": pa.string()}),
+            "timestamp": pa.int64(),
+            "partition": pa.int32(),
+            "offset": pa.int64(),
+            "epoch": pa.int64(),
+        }
+    )
+    lines = [
+        {
+            "key": None if record.key is None else dict(zip(names, (case, record.key), strict=True)),
+            "value": None if record.value is None else {"case": case, "v": record.value},
+            "timestamp": record.ts,
+            "partition": case,
+            "offset": offset,
+            "epoch": epoch,
+        }
+        for case, offset, record in places
+        if record.side == side
     ]
+    return pa.Table.from_pylist(lines, schema)
+
+
+def numbers_of(spark: SparkSession, cases: Sequence[Case]) -> Numbers:
+    """Adds each case's own numbers to its partition's records."""
+    from pyspark.sql import functions as F
+
+    names = list(cases[0].numbers)
+    rows = [(case, *c.numbers.values()) for case, c in enumerate(cases)]
+    table = spark.createDataFrame(rows, "partition INT, " + ", ".join(f"{n} BIGINT" for n in names)).persist()
+
+    def add(frame: DataFrame, **declared: int | None) -> DataFrame:
+        wanted = F.broadcast(table.select(F.col("partition").alias("__case"), *declared))
+        return frame.join(wanted, frame["partition"] == wanted["__case"], "left").drop("__case")
+
+    return add
+
+
+def in_listed_order(numbers: Numbers):
+    """Gives records their ``order``, which is the case's, and the ``commit`` that they belong to."""
+    from pyspark.sql import functions as F
+
+    def order(frame: DataFrame, side: int) -> DataFrame:
+        place = F.struct(F.col("offset").alias("position"), F.lit(side).alias("side"))
+        counted = numbers(frame, commit_every=1)
+        return (
+            counted.withColumn("order", place)
+            .withColumn("commit", F.expr("offset div commit_every"))
+            .drop("commit_every")
+        )
+
+    return order
+
+
+def answers(rows: DataFrame, many: bool, *order: str) -> dict[int, list[dict[str, Any]]]:
+    """Case to its rows in order: key, value, ts, and ``in``, the place of the record that caused each."""
+    from pyspark.sql import functions as F
+
+    key = F.concat("key.k", "key.many_k") if many else F.col("key.k")
+    listed = rows.orderBy("partition", *order).select(
+        "partition",
+        key.alias("key"),
+        F.col("value.v").alias("value"),
+        F.col("timestamp").alias("ts"),
+        F.col("trigger.offset").alias("in"),
+    )
+    found: dict[int, list[dict[str, Any]]] = {}
+    for case, *cells in listed.collect():
+        found.setdefault(case, []).append(dict(zip(("key", "value", "ts", "in"), cells, strict=True)))
+    return found

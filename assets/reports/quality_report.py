@@ -1,25 +1,30 @@
-"""The quality report: written to its file as a whole, by a command or as an asset (``assets/defs/report_asset.py``).
+"""The quality report, written by a command or as an asset (``assets/defs/report_asset.py``); and Data Docs of a run.
 
 It is made from rows of the ``quality`` table and lines of the epoch log, read without Spark; what it looks like is in
 ``expectations/report/page.py``. Of each node its newest epochs are taken, those that were judged and those that were
 measured alike: one that was committed and not judged has to be seen. Held by ``tests/assets/reports/test_report.py``.
+
+Data Docs are made at a run's end, from what the quality table has of it. A run whose steps have a process each writes
+them at the end of every step, each time with all that is there by then. Held by
+``tests/assets/quality/test_check_results.py``; two at once by ``tests/assets/reports/test_data_docs.py``.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from filelock import FileLock
 
 from rivermeet.assets.project import Project
-from rivermeet.assets.shadow.recorded import last_recorded
+from rivermeet.assets.shadow.words import last_recorded
+from rivermeet.expectations.gx.data_docs import Suite, write_page
+from rivermeet.expectations.report.page import NodeHistory, PipelineHistory, page
+from rivermeet.expectations.report.templates import write_whole
+from rivermeet.expectations.results import SCHEMA
 from rivermeet.pipelines import Node, Pipeline, limits
-
-if TYPE_CHECKING:
-    from rivermeet.expectations.report.page import NodeHistory, PipelineHistory
 
 IDENTITY = ("node", "epoch", "invariant", "run", "judged_at")
 LONG = {"sql": "", "sample": "[]"}
@@ -36,21 +41,10 @@ def write_report(
     project: Project, pipelines: Sequence[Pipeline], path: Path | None = None, shown: int = limits.SHOWN_EPOCHS
 ) -> tuple[Path, Sequence[PipelineHistory]]:
     """Write the page of each node's newest ``shown`` epochs, by default to `report_path`; where, and what it shows."""
-    from rivermeet.expectations.report.page import page
-
     path = path or report_path(project)
     found = histories(project, pipelines, shown)
-    _replace(path, page(found, datetime.now(UTC)))
+    write_whole(path, page(found, datetime.now(UTC)))
     return path, found
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file as a whole: a reader who has it open sees the old page or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".html", delete=False) as written:
-        written.write(text.encode())
-    os.chmod(written.name, 0o644)
-    os.replace(written.name, path)
 
 
 def histories(
@@ -58,7 +52,6 @@ def histories(
 ) -> list[PipelineHistory]:
     """What is recorded of the pipelines' nodes."""
     from rivermeet.assets.reports.reasons import Reasons
-    from rivermeet.expectations.report.page import PipelineHistory
 
     judged, reasons = _find_judged(project, pipelines), Reasons(project)
     found: list[PipelineHistory] = []
@@ -86,7 +79,6 @@ def histories(
 def _history(
     project: Project, node: Node, epochs: Sequence[int], recorded: int, judged: Lines, measured: Mapping[str, Lines]
 ) -> NodeHistory:
-    from rivermeet.expectations.report.page import NodeHistory
     from rivermeet.infra.delta.io import last_note
 
     made = node.operation
@@ -129,7 +121,6 @@ def _load_verdicts(
     import pyarrow.compute as pc
 
     from rivermeet.assets.quality.quality_table import quality_lines
-    from rivermeet.expectations.results import SCHEMA
 
     oldest = min((epochs[0] for epochs in newest.values() if epochs), default=0)
     wanted = (pc.field("pipeline") == pipeline.name) & (pc.field("epoch") >= oldest)
@@ -146,3 +137,28 @@ def _load_verdicts(
             long = details.get(tuple(row[name] for name in IDENTITY), LONG)
             found.setdefault(row["node"], []).append({**row, **long})
     return found
+
+
+GX = "gx"
+"""Folder of Great Expectations among the reports."""
+
+
+def write_data_docs(project: Project, pipelines: Iterable[Pipeline], run: str, since: int) -> Path | None:
+    """Write the page of a run that began at ``since`` (ms) and may have judged these pipelines; None if it did not."""
+    import pyarrow.compute as pc
+
+    from rivermeet.assets.quality.quality_table import quality_lines
+
+    nodes = {(pipeline.name, node.name): node for pipeline in pipelines for node in pipeline.stored}
+    found: dict[tuple[str, str, int], dict[str, Mapping[str, Any]]] = {}
+    lines = quality_lines(project.quality, pc.field("run") == run, oldest=since, by="judged_at")
+    for line in sorted(lines, key=lambda line: line["judged_at"]):
+        if (line["pipeline"], line["node"]) in nodes:
+            of = (line["pipeline"], line["node"], line["epoch"])
+            found.setdefault(of, {})[line["invariant"]] = line
+    suites = [Suite(nodes[pipeline, node], epoch, [*rows.values()]) for (pipeline, node, epoch), rows in found.items()]
+    if not suites:
+        return None
+    # One writer at a time, of all processes of the home: the index is made of the pages that are there.
+    with FileLock(project.settings.home / "locks" / "data_docs.lock"):
+        return write_page(project.settings.reports / GX, run, suites)

@@ -16,21 +16,19 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from rivermeet.assets.project import Project
-from rivermeet.assets.why.answer import Answer
+from rivermeet.assets.why.answer import UNCUT, Answer, tree_of
 from rivermeet.assets.why.changelogs import Changelogs
-from rivermeet.assets.why.expressions import Expressions
 from rivermeet.assets.why.keys import KeyTextError, parse_key
-from rivermeet.assets.why.tree import UNCUT, tree_of
+from rivermeet.assets.why.records import Expressions
 from rivermeet.assets.why.walk import Walk
+from rivermeet.expectations.report.checks import Cell
 from rivermeet.expectations.report.page import NodeHistory, Reason
+from rivermeet.joins.why.evidence import Key
 from rivermeet.pipelines import limits
-
-if TYPE_CHECKING:
-    from rivermeet.expectations.report.checks import Cell
-    from rivermeet.joins.why.evidence import Key
 
 
 @dataclass
@@ -79,8 +77,6 @@ def _keys(cells: Iterable[Cell]) -> Mapping[str, None]:
 
 
 def _text(answer: Answer) -> str:
-    from rich.console import Console
-
     console = Console(width=UNCUT, highlight=False, color_system=None)
     with console.capture() as printed:
         console.print(tree_of(answer), no_wrap=True, crop=False)

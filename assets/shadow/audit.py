@@ -18,26 +18,26 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rivermeet.assets.epoch.recompute import Recomputation, can_be_recomputed
 from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.marks import Marks
 from rivermeet.assets.shadow.positions import TopicInput, topic_inputs
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note, read
+from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.engine.shared_frames import SharedFrames
+from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.refusal import EpochRefusedError
-from rivermeet.pipelines import Node, limits
+from rivermeet.infra.shadow.application import Progress, decode, land
+from rivermeet.joins.shadow.answers import Answers, shape_differences
+from rivermeet.joins.shadow.causes import Cause, causes_of
+from rivermeet.joins.shadow.compare import compare, profile_of
+from rivermeet.pipelines import Node, Shadow, limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from rivermeet.infra.commit_note import CommitNote
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-    from rivermeet.infra.epochs.context import EpochContext
-    from rivermeet.infra.shadow.application import Progress
-    from rivermeet.joins.shadow.answers import Answers
-    from rivermeet.joins.shadow.causes import Cause
-    from rivermeet.pipelines import Shadow
 
 
 class NothingToCompareError(EpochRefusedError):
@@ -127,9 +127,6 @@ def audit(project: Project, shadow: Shadow, marks: Marks) -> Shadowed:
     TopicRefusedError
         Where the output cannot be read.
     """
-    from rivermeet.infra.engine.shared_frames import SharedFrames
-    from rivermeet.joins.shadow.compare import compare, profile_of
-
     start, node = time.monotonic(), shadow.node
     context = project.context(node.pipeline)
     found = last_note(context.paths(node).changelog)
@@ -146,16 +143,17 @@ def audit(project: Project, shadow: Shadow, marks: Marks) -> Shadowed:
     records = sum(end + 1 for ends in note.consumed.values() for end in ends.values())
     name = f"shadow_{node.pipeline.name}_{node.name}"
     # What is kept is freed before the files go that it is read from.
-    with _theirs(project, shadow, marks, ours) as output, SharedFrames(name, records + output.count) as shared:
-        theirs = shared.keep(output.rows)
+    with _theirs(project, shadow, marks, ours) as (output, count), SharedFrames(name, records + count) as shared:
+        theirs = shared.keep(output)
         undecodable, why = _reasons(theirs)
         compared = compare(node, ours.answers(profile, theirs, shared, read=read_upto, is_ahead=ahead > 0))
         path = context.paths(node).shadow(shadow.topic)
-        _write(compared.differences, path)
+        shown = shape_differences(compared.differences)
+        shown.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
         ((keys, equal, otherwise),) = compared.compared.collect()
         differences = _first(spark, path, node)
     return Shadowed(
-        *(shadow, note.epoch, profile, marks, inputs, output.count, undecodable, why, keys, equal, otherwise),
+        *(shadow, note.epoch, profile, marks, inputs, count, undecodable, why, keys, equal, otherwise),
         differences=differences,
         path=path,
         seconds=time.monotonic() - start,
@@ -181,8 +179,6 @@ class _Ours:
 
     def answers(self, profile: str, theirs: DataFrame, shared: SharedFrames, **positions: Any) -> Answers:
         """Both answers, and the inputs that they come from."""
-        from rivermeet.joins.shadow.answers import Answers
-
         operation = self.node.operation
         assert operation is not None
         good = theirs.where("reason IS NULL")
@@ -200,26 +196,16 @@ class _Ours:
         )
 
 
-class _Output(NamedTuple):
-    rows: DataFrame
-    count: int
-
-
 @contextmanager
-def _theirs(project: Project, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[_Output]:
+def _theirs(project: Project, shadow: Shadow, marks: Marks, ours: _Ours) -> Iterator[tuple[DataFrame, int]]:
     """The application's rows, as long as their files last, and how many records they come from."""
-    from rivermeet.infra.kafka.formats.registry import Registry
-    from rivermeet.infra.shadow.application import decode, land
-
-    settings, node = project.settings, shadow.node
-    key, value = ours.types("key"), ours.types("value")
+    node, key, value = shadow.node, ours.types("key"), ours.types("value")
     topic = shadow.reads(value)
-    registry = Registry(settings.schema_registry, settings.schemas)
     # No node can be called so: its own landing is not touched.
-    folder = settings.landing / node.pipeline.name / shadow.id
+    folder = project.settings.landing / node.pipeline.name / shadow.id
     name = f"{node.pipeline.name}.{node.name}"
-    with land(project.connection, registry, topic, marks.output, folder, name) as output:
-        yield _Output(decode(output.landing.read(ours.spark), topic, key, value), output.records)
+    with land(project.connection, project.registry, topic, marks.output, folder, name) as output:
+        yield decode(output.landing.read(ours.spark), topic, key, value), output.records
 
 
 def _ahead(inputs: Sequence[TopicInput], progress: Progress | None) -> int:
@@ -239,7 +225,6 @@ def _find_progress(inputs: Sequence[TopicInput], progress: Progress | None) -> d
 
 
 def _reasons(theirs: DataFrame) -> tuple[int, list[str]]:
-    """How many records cannot be decoded, and the first reasons."""
     from pyspark.sql import functions as F
 
     bad = theirs.where(F.col("reason").isNotNull())
@@ -252,20 +237,10 @@ def _reasons(theirs: DataFrame) -> tuple[int, list[str]]:
     return count, [f"partition {p}, offset {offset}: {reason}" for p, offset, reason in first]
 
 
-def _write(differences: DataFrame, path: str) -> None:
-    from rivermeet.joins.shadow.answers import shape_differences
-
-    table = shape_differences(differences).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    table.save(path)
-
-
 def _first(spark: SparkSession, path: str, node: Node) -> list[Difference]:
     """Counts by kind and cause, losses first, with the first differences of each."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
-
-    from rivermeet.infra.delta.lines import open_table
-    from rivermeet.joins.shadow.causes import causes_of
 
     table = open_table(path)
     assert table is not None

@@ -26,11 +26,10 @@ from uuid import uuid4
 from rivermeet.assets.project import Project
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
-from rivermeet.pipelines import Kafka, Node, limits
+from rivermeet.pipelines import Kafka, Node, Shadow, limits
 
 if TYPE_CHECKING:
     from rivermeet.infra.shadow.application import Progress
-    from rivermeet.pipelines import Shadow
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rivermeet.infra.commit_note import CommitNote, Offsets
 from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.epochs.context import EpochContext
+from rivermeet.infra.shadow.application import Progress
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.pipelines import Kafka, Node
-
-if TYPE_CHECKING:
-    from rivermeet.infra.epochs.context import EpochContext
-    from rivermeet.infra.shadow.application import Progress
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""An audit in words, as the terminal and the asset show it.
+"""An audit in words, as the terminal and the asset show it, and as the epoch log keeps it for those who show it later.
 
     named up to epoch 3, profile kafka-4, against topic 'named'
       left: topic 'orders' up to offsets 0: 120
@@ -10,13 +10,17 @@
           right: joined customers/0@0 {"eur":5} @10, now customers/0@7 no value @40
 
 A place is the topic's where it is known, else our changelog's; ``@`` stands before Kafka's offset, and a time (ms).
+Held by ``tests/assets/shadow/test_shadow_runs.py``.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rivermeet.assets.project import Project
+from rivermeet.pipelines import Shadow
 from rivermeet.pipelines.plural import pluralize
 
 if TYPE_CHECKING:
@@ -115,3 +119,35 @@ def _otherwise(outcome: Shadowed) -> str:
     table = outcome.shadow.node.is_table
     how = "with other rows before the last, or in another order" if table else "whose rows came in another order"
     return f", {pluralize(outcome.otherwise, 'key')} of them {how}: no difference"
+
+
+_RECORDED = ("at", "epoch", "profile", "records", "undecodable", "keys", "equal", "otherwise")
+_RECORDED += ("losses", "explained", "path")
+
+
+def record(project: Project, outcome: Shadowed) -> None:
+    """Keep what was found."""
+    shadow = outcome.shadow
+    body = {
+        **{name: getattr(outcome, name) for name in _RECORDED},
+        "node": shadow.node.name,
+        "topic": shadow.topic,
+        "read": list(describe_progress(outcome)),
+        "differences": [
+            {
+                "heading": heading(one),
+                "explained": one.cause.explained,
+                "first": [{"key": line["key"], "parts": list(parts(outcome, line))} for line in one.first],
+            }
+            for one in outcome.differences
+        ],
+    }
+    log = project.context(shadow.node.pipeline).log
+    log.write(shadow.id, 1, outcome.epoch, "shadowed", json.dumps(body), attempt=outcome.at)
+
+
+def last_recorded(project: Project, shadow: Shadow) -> Mapping[str, Any] | None:
+    """What the last audit found, as `record` keeps it; None where there was none."""
+    found = project.context(shadow.node.pipeline).log.bodies(shadow.id, "shadowed")
+    lines: list[Mapping[str, Any]] = [json.loads(body) for _, body in found]
+    return max(lines, key=lambda line: line["at"], default=None)

@@ -12,18 +12,15 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rivermeet.assets.project import Project
 from rivermeet.infra.delta.changelog_files import count_between
 from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.node_lock import NodeLock, lock_folder
+from rivermeet.infra.sinks.kafka.deliver import Delivered, deliver, read_back
 from rivermeet.pipelines.plural import pluralize
-
-if TYPE_CHECKING:
-    from rivermeet.infra.epochs.context import EpochContext
-    from rivermeet.infra.sinks.kafka.deliver import Delivered
-    from rivermeet.pipelines.sink import TopicSink
+from rivermeet.pipelines.sink import TopicSink
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,6 @@ class DeliveryOutcome:
 
 def deliver_rows(project: Project, sink: TopicSink) -> DeliveryOutcome | None:
     """Deliver what a topic does not have yet, and read it back; None where its node has no epoch."""
-    from rivermeet.infra.sinks.kafka.deliver import deliver, read_back
-
     context, node = project.context(sink.node.pipeline), sink.node
     lock = NodeLock(lock_folder(context.tables, node.pipeline.name, f"{node.name}/topics/{sink.topic}", context.locks))
     start = time.monotonic()

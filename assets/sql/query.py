@@ -6,19 +6,30 @@
     quality                                   what checks have found
 
 Names are looked for in the query as DuckDB parses it, so that only tables that it reads are opened. It changes nothing:
-DuckDB writes down a parsed query of a SELECT alone. Held by ``tests/assets/sql/test_query.py``.
+DuckDB writes down a parsed query of a SELECT alone.
+For a notebook, what a node has now is Arrow, and what others make of it:
+
+    project.table("shop.settled").to_pandas()
+    polars.DataFrame(project.table("shop.settled"))      by Arrow's own interface, as of any library that has it
+    project.table("shop.settled").to_duckdb().filter("paid IS NULL")
+
+Held by ``tests/assets/sql``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
+from duckdb import DuckDBPyConnection, DuckDBPyRelation
+from pyarrow.fs import FileSelector, FileType
 
 from rivermeet.assets.quality.relations.epoch import live_rows, records_between
 from rivermeet.assets.quality.relations.parts import table_part
@@ -27,10 +38,11 @@ from rivermeet.expectations.results import Relation
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.delta.location import files_below
 from rivermeet.pipelines.errors import RivermeetError
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    import pandas as pd
 
 TABLES = ("changelog", "table", "late", "dead_letter", "rejected", "quarantine", "memory")
 QUALITY = "quality"
@@ -72,8 +84,6 @@ class CommittedState:
         QueryError
             If the text is no query, or names a table that is not there.
         """
-        import duckdb
-
         with database(memory, spill) as connection:
             try:
                 text = self._over_views(connection, query)
@@ -93,10 +103,6 @@ class CommittedState:
         return found + ([QUALITY] if open_table(self.quality) is not None else [])
 
     def _nodes(self) -> Iterator[tuple[str, str]]:
-        from pyarrow.fs import FileSelector, FileType
-
-        from rivermeet.infra.delta.location import files_below
-
         below = files_below(self.tables)
 
         def folders(path: str) -> list[str]:
@@ -194,8 +200,6 @@ class CommittedState:
 
 def _let_hash(connection: DuckDBPyConnection, query: str) -> None:
     """Give the query the hash of a foreign key's rule: of the type of a value that it reads."""
-    import duckdb
-
     views = connection.execute(
         "SELECT table_name FROM duckdb_columns() WHERE column_name = 'value' AND table_name LIKE 'view_%'"
     ).fetchall()
@@ -220,8 +224,55 @@ def _version(clause: Any) -> int | None:
 
 
 def _parts(parsed: Any) -> Iterator[dict[str, Any]]:
-    """All objects of a parsed query."""
     if isinstance(parsed, dict):
         yield parsed
     for part in parsed.values() if isinstance(parsed, dict) else parsed if isinstance(parsed, list) else ():
         yield from _parts(part)
+
+
+_WORD = re.compile(r"[A-Za-z]\w*")
+
+
+@dataclass(frozen=True)
+class NodeRows:
+    """Rows of one node as of the newest commit, folded table and tail together."""
+
+    arrow: pa.Table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as Arrow's stream, which polars, pandas, DuckDB and others take."""
+        return self.arrow.__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return self.arrow.num_rows
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as Arrow has them."""
+        return self.arrow
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as pandas has them."""
+        return self.arrow.to_pandas()
+
+    def to_duckdb(self) -> DuckDBPyRelation:
+        """The rows as a relation of DuckDB."""
+        return duckdb.from_arrow(self.arrow)
+
+    def to_polars(self) -> Any:
+        """The rows as polars has them; ImportError where polars is not installed."""
+        import polars as pl  # pyright: ignore[reportMissingImports]
+
+        return pl.from_arrow(self.arrow)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.arrow.to_pandas()._repr_html_()  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
+
+
+def select_all(name: str) -> str:
+    """The query for all rows of a node, the newest first, or of one of its tables."""
+    parts = name.split(".")
+    if len(parts) not in (2, 3) or not all(_WORD.fullmatch(part) for part in parts):
+        raise QueryError(f"{name!r} is no name: write PIPELINE.NODE, or one of {', '.join(TABLES)} behind it")
+    order = " ORDER BY _timestamp DESC, _partition, _offset DESC" if len(parts) == 2 else ""
+    return f"SELECT * FROM {'.'.join(parts)}{order}"

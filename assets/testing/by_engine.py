@@ -6,29 +6,30 @@ computed is folded, as no node needs either.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from rivermeet.assets.epoch.operator_step import OperatorStep
+from rivermeet.assets.epoch.run import run_epoch
 from rivermeet.assets.replay.epochs import commit_source, scratch_context
-from rivermeet.assets.testing.by_reference import Made
+from rivermeet.assets.testing.by_reference import Made, Shape
 from rivermeet.assets.testing.expressions import DriverError, Evaluator
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.engine.session import close, new_session, session
+from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Node, Pipeline
-
-if TYPE_CHECKING:
-    from rivermeet.infra.commit_note import CommitNote
 
 
 class ByEngine:
     """The nodes of a pipeline in tables of their own."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        from rivermeet.infra.engine.session import new_session, session
-        from rivermeet.infra.settings import Settings
-
         self._pipeline = pipeline
         self._scratch = tempfile.TemporaryDirectory(prefix="rivermeet-test-")
         spark = session(Settings.from_env())
@@ -38,8 +39,8 @@ class ByEngine:
         self._sources: dict[str, pa.Schema] = {}
         for node in pipeline.nodes:
             if node.source is not None:
-                columns = {column: made.type for column, made in node.source.value.items()}
-                self._sources[node.name] = _changelog(evaluator.schema(node.key), evaluator.schema(columns))
+                shape = Shape.of_source(node, evaluator)
+                self._sources[node.name] = _changelog(shape.key, shape.value)
         self._notes: dict[str, CommitNote] = {}
         self._new: dict[str, list[Made]] = {}
 
@@ -49,9 +50,6 @@ class ByEngine:
 
     def run(self) -> None:
         """Commit what is new of the sources, and run one epoch of each computed node that has news."""
-        from rivermeet.assets.epoch.operator_step import OperatorStep
-        from rivermeet.assets.epoch.run import run_epoch
-
         new, self._new = self._new, {}
         for node in self._pipeline.nodes:
             if node.source is not None:
@@ -72,8 +70,6 @@ class ByEngine:
 
     def late(self, node: Node) -> list[Made]:
         """Records that a node dropped because their window had closed; values are kept as JSON, and read from that."""
-        import json
-
         assert node.operation is not None
         found: list[Made] = []
         for row in _read_committed(self._context.paths(node).late, "epoch", "partition", "offset"):
@@ -85,15 +81,11 @@ class ByEngine:
 
     def close(self) -> None:
         """End the sessions and remove the scratch home."""
-        from rivermeet.infra.engine.session import close
-
         for spark in self._sessions:
             close(spark)
         self._scratch.cleanup()
 
     def _commit(self, node: Node, records: Sequence[Made]) -> None:
-        from rivermeet.infra.commit_note import CommitNote
-
         previous = self._notes.get(node.name)
         if previous is not None and not records:
             return
@@ -129,8 +121,6 @@ def _changelog(key: pa.Schema, value: pa.Schema) -> pa.Schema:
 
 def _read_committed(path: str, *order: str) -> list[dict[str, Any]]:
     """The committed rows of a Delta table in order; none where it is not there."""
-    from rivermeet.infra.delta.lines import open_table
-
     table = open_table(path)
     if table is None:
         return []

@@ -62,6 +62,13 @@ class Shape:
         """What expressions see of a record."""
         return pa.schema([*self.key, *self.value, pa.field("_timestamp", pa.int64())])
 
+    @classmethod
+    def of_source(cls, node: Node, evaluator: Evaluator) -> Shape:
+        """That of a source's records."""
+        assert node.source is not None
+        value = {column: made.type for column, made in node.source.value.items()}
+        return cls(evaluator.schema(node.key), evaluator.schema(value))
+
     def fields(self, made: Made) -> Cells:
         """A record as expressions see it: columns of a key or value that it lacks are null."""
         key = dict.fromkeys(self.key.names) if made.key is None else dict(zip(self.key.names, made.key, strict=True))
@@ -146,8 +153,7 @@ class ByReference:
         if nested:
             raise DriverError(f"{where}: key column '{nested[0]}' is {node.key[nested[0]]}; {ENGINE}")
         if node.source is not None:
-            value = self.evaluator.schema({column: made.type for column, made in node.source.value.items()})
-            self.shapes[node.name] = Shape(key, value)
+            self.shapes[node.name] = Shape.of_source(node, self.evaluator)
             return
         assert operation is not None
         inputs = {side: self.shapes[n.name] for side, n in operation.inputs.items()}
@@ -177,16 +183,10 @@ class ByReference:
         }
         self._computed.append(Computed(node, reference.reference_of(operation), asks, select))
         value = _value_type(where, operation, inputs["left"].value, asks.get("left"), select)
-        self._refuse_casts(where, operation, asks, inputs, key)
-        self.shapes[node.name] = Shape(key, value)
-
-    def _refuse_casts(
-        self, where: str, operation: Operation, asks: Mapping[str, Select], inputs: Mapping[str, Shape], key: pa.Schema
-    ) -> None:
-        """Refuse an expression whose type is not that of the key that it gives: the engine would cast it."""
-        for side, select in asks.items():
+        for side, asked in asks.items():
             other = inputs.get("right" if side == "left" else "left")
-            _refuse_cast(where, select, key if other is None else other.key)
+            _refuse_cast(where, asked, key if other is None else other.key)
+        self.shapes[node.name] = Shape(key, value)
 
     def _epoch(self, computed: Computed) -> None:
         operation, first = computed.operation, not computed.read
@@ -271,7 +271,6 @@ class ByReference:
             table[record.key] = record
 
     def _view(self, view: GlobalView) -> list[Made]:
-        """The rows of a view, resolved from those of its tables."""
         join, (keys, select) = view.join_spec, self._views[view.name]
         left, right = (
             {record.key: record for record in self._records(self.shapes[node.name], side, self._live(node), asks)}
@@ -301,7 +300,6 @@ def _until(made: Sequence[Made], bound: int) -> list[Made]:
 def _value_type(
     where: str, operation: Operation, given: pa.Schema, asks: Select | None, select: Select | None
 ) -> pa.Schema:
-    """The columns of a computed node's value."""
     if select is not None:
         return select.gives
     aggregations: Mapping[str, Any] = getattr(operation, "aggregations", {})
@@ -335,6 +333,7 @@ _AGGREGATED: Mapping[str, Callable[[Any], pa.DataType]] = {
 
 
 def _refuse_cast(where: str, select: Select, key: pa.Schema) -> None:
+    """Refuse an expression whose type is not that of the key that it gives: the engine would cast it."""
     for field_ in key:
         at = select.gives.get_field_index(field_.name)
         kind = None if at < 0 else select.gives.field(at).type

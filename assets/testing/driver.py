@@ -85,7 +85,9 @@ class TestDriver:
         self._now = 0
         self._waits = False
         self._read: dict[str, int] = {}
-        self._shapes: dict[str, Shape] = {}
+        evaluator = Evaluator()
+        sources = (node for node in self._pipeline.nodes if node.source is not None)
+        self._shapes = {node.name: Shape.of_source(node, evaluator) for node in sources}
 
     @property
     def nodes(self) -> list[str]:
@@ -135,7 +137,7 @@ class TestDriver:
         moment = self._now if at is None else _millis(at)
         if moment < 0:
             raise DriverError(f"'{node}': a record at {moment} ms lies before 1970, where Kafka has no timestamps")
-        shape = self._shape(source)
+        shape = self._shapes[node]
         made = Made(self._key(source, shape, key), self._value(source, shape, value), moment)
         self._now = max(self._now, moment)
         self._publish(source, made)
@@ -203,14 +205,6 @@ class TestDriver:
             raise DriverError(f"'{name}' is computed; records are piped into a source: {', '.join(sources)}")
         return found
 
-    def _shape(self, source: Node) -> Shape:
-        if source.name not in self._shapes:
-            assert source.source is not None
-            evaluator = Evaluator()
-            value = {column: made.type for column, made in source.source.value.items()}
-            self._shapes[source.name] = Shape(evaluator.schema(source.key), evaluator.schema(value))
-        return self._shapes[source.name]
-
     def _key(self, source: Node, shape: Shape, key: Any) -> tuple[Any, ...] | None:
         if key is None:
             return None
@@ -234,7 +228,6 @@ class TestDriver:
 
 
 def _cast(source: Node, columns: pa.Schema, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns in their declared types."""
     unknown = [name for name in given if name not in columns.names]
     if unknown:
         raise DriverError(f"'{source.name}' has no column '{unknown[0]}'; there are {', '.join(columns.names)}")

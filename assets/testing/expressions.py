@@ -13,16 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import duckdb
 import pyarrow as pa
+from duckdb import DuckDBPyConnection
+from sqlglot import exp
 
 from rivermeet.expectations.judge.expressions import first_unlike
+from rivermeet.expectations.judge.spark_sql import MACROS, duck
 from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.sql_text import tokens
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 ENGINE = "make the driver with engine=True, which asks the engine"
 Cells = Mapping[str, Any]
@@ -61,10 +62,6 @@ class Evaluator:
 
     @cached_property
     def _database(self) -> DuckDBPyConnection:
-        import duckdb
-
-        from rivermeet.expectations.judge.spark_sql import MACROS
-
         connection = duckdb.connect(":memory:")
         for statement in ("SET TimeZone = 'UTC'", *MACROS):
             connection.execute(statement)
@@ -72,8 +69,6 @@ class Evaluator:
 
     def schema(self, columns: Mapping[str, str]) -> pa.Schema:
         """Columns of Spark SQL types as Arrow has them."""
-        from sqlglot import exp
-
         kinds = {name: exp.DataType.build(kind, dialect="databricks").sql("duckdb") for name, kind in columns.items()}
         nulls = ", ".join(f'CAST(NULL AS {kind}) AS "{at}"' for at, kind in enumerate(kinds.values()))
         found = self._database.sql(f"SELECT {nulls}").to_arrow_table().schema
@@ -94,10 +89,6 @@ class Evaluator:
         DriverError
             If an expression is no SQL text, has a column that is not there, or may mean something else to DuckDB.
         """
-        import duckdb
-
-        from rivermeet.expectations.judge.spark_sql import duck
-
         places: dict[str, Sequence[str]] = {}
         texts: dict[str, str] = {}
         for column, sql in select.items():

@@ -1,4 +1,12 @@
-"""What `rivermeet why` answers, as values that JSON and the terminal are made of."""
+"""What `rivermeet why` answers, as values; in JSON, and as a tree for the terminal, rows oldest first.
+
+fleet  carrier=UA, flight=15
+├── 2013-03-01 05:00:00  {manufacturer: BOEING}  epoch 3, partition 0, offset 70
+│   ├── triggered by right 'planes' tail_number=N1 …
+│   │   └── from planes.csv.zip!planes.csv, line 7
+│   └── joined with left 'flights' …
+└── dead letter …
+"""
 
 from __future__ import annotations
 
@@ -8,9 +16,14 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from rivermeet.assets.why.letters import Letter
+from rich.text import Text
+from rich.tree import Tree
+
+from rivermeet.assets.why.changelogs import Letter
+from rivermeet.infra.printable import printable
 from rivermeet.infra.source_range import Origin
-from rivermeet.joins.why.evidence import Key
+from rivermeet.joins.why.evidence import Key, moment, show, show_key
+from rivermeet.pipelines.plural import pluralize
 
 
 @dataclass(frozen=True)
@@ -109,3 +122,83 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+UNCUT = 100_000
+"""Columns of a line that nothing cuts: in a file, a pipe, or a box that scrolls."""
+WIDEST = 160
+"""Characters of a value that are shown; JSON has all."""
+
+
+def tree_of(answer: Answer) -> Tree:
+    """The answer as a tree."""
+    more = answer.total - len(answer.rows)
+    count = pluralize(answer.total, "row") + (f", the newest {len(answer.rows):,}" if more else "")
+    root = Tree(_line(f"{answer.pipeline}.{answer.node} ({answer.kind})  {show_key(answer.key)}: {count}", ""))
+    for row in answer.rows:
+        _row(root.add(_line(_head(row), "bold")), row)
+    if not answer.live:
+        absent = root.add(_line("there is no row now, because" if answer.rows else "there is no row, because", "bold"))
+        for reason in answer.absent:
+            _absent(absent, reason)
+    for late in answer.late:
+        root.add(_line(_late(late), "yellow"))
+    for letter in answer.dead:
+        text = "" if letter.text is None else f": {_cut(letter.text)}"
+        root.add(_line(f"dead letter of '{letter.node}', {letter.place}{text} ({letter.reason})", "red"))
+    for note in answer.notes:
+        root.add(_line(note, "yellow"))
+    return root
+
+
+def _row(branch: Tree, row: Explained) -> None:
+    for cause in row.causes:
+        _cause(branch, cause)
+    for says in row.says:
+        branch.add(_line(says, "cyan"))
+    if row.origin is not None:
+        branch.add(_line(f"from {row.origin.says}", "green"))
+    if row.replaced is not None:
+        end = row.replaced
+        how = "retracted by a tombstone" if end.tombstone else "replaced"
+        by = "" if end.node is None else f", triggered by {end.side} '{end.node}'"
+        text = f"{how} @ {moment(end.timestamp)} in epoch {end.epoch}, by offset {end.offset}{by}"
+        branch.add(_line(text, "dim"))
+
+
+def _cause(branch: Tree, cause: Cause) -> None:
+    says = "triggered by" if cause.role == "trigger" else "joined with"
+    if cause.row is None:
+        branch.add(_line(f"{says} nothing of {cause.side} '{cause.node}'", ""))
+        return
+    at = cause.row
+    text = f"{says} {cause.side} '{cause.node}' {show_key(at.key)}: {_head(at)}"
+    _row(branch.add(_line(text, "")), at)
+
+
+def _absent(branch: Tree, reason: Absent) -> None:
+    below = branch.add(_line(reason.says, "cyan"))
+    for row in reason.records:
+        _row(below.add(_line(f"'{row.node}' {show_key(row.key)}: {_head(row)}", "")), row)
+    for each in reason.below:
+        _absent(below, each)
+
+
+def _head(row: Explained) -> str:
+    """A row in one line: its time, its value, and its place."""
+    value = "tombstone" if row.value is None else _cut(", ".join(f"{c}={show(v)}" for c, v in row.value.items()))
+    return f"{moment(row.timestamp)}  {value}  [epoch {row.epoch}, partition {row.partition}, offset {row.offset}]"
+
+
+def _late(late: Mapping[str, Any]) -> str:
+    place = f"partition {late['partition']}, offset {late['offset']}"
+    return f"late: {late['side']} record @ {moment(late['timestamp'])}, {place}: {late['reason']}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDEST else f"{text[:WIDEST]}…"
+
+
+def _line(text: str, style: str):
+    # A Text, and not markup: a value may have square brackets.
+    return Text(printable(text), style=style)

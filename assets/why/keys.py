@@ -40,7 +40,8 @@ def parse_key(text: str, columns: pa.StructType, node: str) -> dict[str, Any]:
     names = [field.name for field in columns]
     given = _split(text, names, node)
     if set(given) != set(names):
-        raise KeyTextError(f"'{text}' names {', '.join(given)}; {_say_wanted(columns, node)}")
+        wanted = ", ".join(f"{field.name} ({field.type})" for field in columns)
+        raise KeyTextError(f"'{text}' names {', '.join(given)}; give all of {wanted} of '{node}'")
     return {field.name: _cast(given[field.name], field, node) for field in columns}
 
 
@@ -68,7 +69,3 @@ def _cast(value: Any, field: pa.Field, node: str) -> Any:
         return pa.scalar(value).cast(field.type).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise KeyTextError(f"'{value}' is no {field.type}, which '{field.name}' of '{node}' is") from None
-
-
-def _say_wanted(columns: pa.StructType, node: str) -> str:
-    return f"give all of {', '.join(f'{field.name} ({field.type})' for field in columns)} of '{node}'"

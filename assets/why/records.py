@@ -3,26 +3,66 @@
 A record's place is the epoch of the join that consumed it, and in that the running maximum of timestamps of its own
 input and partition (``joins/order.py``), read from two columns of the epoch's slice. Held by
 ``tests/assets/why/test_walk.py``.
+
+What declared expressions give of records: columns are looked up, all else is asked of Spark where that may be.
+
+    tail_number              the record's own column
+    `tail_number`            the same
+    concat(carrier, flight)  evaluated by the engine with --engine, else unknown
+
+Held by ``tests/assets/why/test_expressions.py``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from rivermeet.assets.why.changelogs import Changelogs, Row
-from rivermeet.assets.why.expressions import Expressions
 from rivermeet.joins.why.evidence import Found, Key, Order, Unknown, is_there, show_key
 from rivermeet.joins.why.replay import time_decides, values_of
 from rivermeet.pipelines import GlobalView, Node, Operation, limits
 from rivermeet.pipelines.plural import pluralize
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 SIDES = ("left", "right")
+_COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_]\w*))\s*")
+
+
+@dataclass(frozen=True)
+class Expressions:
+    """Evaluates expressions over records' columns; ``session`` is None where Spark is not to be asked."""
+
+    session: Callable[[], SparkSession] | None
+
+    def of(self, asked: Mapping[str, Any], records: pa.Table) -> list[dict[str, Any]]:
+        """What named expressions give of each record, whose columns they see."""
+        columns = {name: _column(sql, records) for name, sql in asked.items()}
+        others = {name: sql for name, sql in asked.items() if columns[name] is None}
+        found = {name: records[column].to_pylist() for name, column in columns.items() if column is not None}
+        if others and self.session is not None and all(isinstance(sql, str) for sql in others.values()):
+            made = self.session().createDataFrame(records).selectExpr(*others.values()).toArrow()
+            found |= {name: made[at].to_pylist() for at, name in enumerate(others)}
+        else:
+            found |= {name: [Unknown(str(sql))] * len(records) for name, sql in others.items()}
+        return [{name: found[name][at] for name in asked} for at in range(len(records))]
+
+
+def _column(sql: Any, records: pa.Table) -> str | None:
+    """The column that an expression is, in whatever case; None where it is more than that."""
+    match = _COLUMN.fullmatch(sql) if isinstance(sql, str) else None
+    if match is None:
+        return None
+    wanted = (match[1].replace("``", "`") if match[1] else match[2]).lower()
+    return next((name for name in records.column_names if name.lower() == wanted), None)
 
 
 @dataclass

@@ -16,10 +16,8 @@ from itertools import pairwise
 
 from rivermeet.assets.refused.states import states
 from rivermeet.assets.why.answer import Absent, Answer, Cause, Explained, Replaced
-from rivermeet.assets.why.changelogs import Changelogs, Row
-from rivermeet.assets.why.expressions import Expressions
-from rivermeet.assets.why.letters import Letter, letters_of
-from rivermeet.assets.why.records import Records
+from rivermeet.assets.why.changelogs import Changelogs, Letter, Row, letters_of
+from rivermeet.assets.why.records import Expressions, Records
 from rivermeet.joins.why.evidence import Found, Key, ResultRow
 from rivermeet.joins.why.families import explain_absence, find_origins
 from rivermeet.pipelines import Node, limits
@@ -159,7 +157,6 @@ class Walk:
         return Absent(node.name, "not-delivered", f"nothing that was read of '{node.name}' has the key{where}{more}")
 
     def _collect(self, node: Node, key: Key) -> None:
-        """Keep the dead letters of a key of a node."""
         if (node.name, repr(key)) in self._asked:
             return
         self._asked.add((node.name, repr(key)))

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from benchmarks.nexmark.answers import CATEGORY, CHECKSUMS, LOCAL, WINDOW_MS
-from rivermeet.assets.bench.workloads import PARTITIONS, Workload
+from rivermeet.assets.bench.workloads import Workload
 from rivermeet.pipelines import Files, JoinWindow, Pipeline, expr
 
 _NUMBERS = {"seq", "ts", "id", "auction", "bidder", "price", "initial_bid", "reserve", "expires", "seller", "category"}
@@ -47,7 +47,6 @@ def q3() -> Workload:
         value=["seller"],
         timestamp="ts",
         where=f"category = {CATEGORY}",
-        partitions=PARTITIONS,
     )
     persons = made.table(
         "persons",
@@ -56,7 +55,6 @@ def q3() -> Workload:
         value=["name", "city", "state"],
         timestamp="ts",
         where=f"state IN {LOCAL}",
-        partitions=PARTITIONS,
     )
     select = {column: f"right.{column}" for column in ("name", "city", "state")}
     result = auctions.join(persons, "suggestions", foreign_key="seller", select=select)
@@ -74,7 +72,6 @@ def q8() -> Workload:
             key={"person": person, "window_start": _WINDOW},
             value=[value],
             timestamp="ts",
-            partitions=PARTITIONS,
         )
         for name, (person, value, _) in columns.items()
     )
@@ -99,7 +96,6 @@ def q20() -> Workload:
         key=["auction"],
         value=["bidder", "price", "channel", "url", "ts"],
         timestamp="seq",
-        partitions=PARTITIONS,
     )
     auctions = made.table(
         "auctions",
@@ -108,7 +104,6 @@ def q20() -> Workload:
         value=[*details, "ts"],
         timestamp="seq",
         where=f"category = {CATEGORY}",
-        partitions=PARTITIONS,
     )
     select = {column: f"left.{column}" for column in ("bidder", "price", "channel", "url")}
     select |= {"bid_time": "left.ts", "auction_time": "right.ts"} | {column: f"right.{column}" for column in details}

@@ -38,9 +38,10 @@ from tests.servers.broker import Broker
 VERSION = "4.2.0"
 PACKAGES = f"org.apache.kafka:kafka-streams:{VERSION},org.slf4j:slf4j-nop:1.7.36"
 PEERS = {"eos": "Kafka Streams, exactly once", "alo": "Kafka Streams, at least once"}
+COPIES = {"eos": "Kafka Streams, topic to topic, exactly once", "alo": "Kafka Streams, topic to topic, at least once"}
+COPY_LIMIT_S = 600
 WORKLOADS = ("fk", "ss", "st")
 ABSENT = 3
-SOURCES = [Path(__file__).with_name(f"{name}.java") for name in ("KafkaStreamsPeer", "Workload")]
 # As KafkaStreamsPeer.java reads it.
 RECORD = np.dtype(
     [("time", ">i8"), ("key", ">i8"), ("side", "i1"), ("del", "i1"), ("num", ">i8"), ("text", "S32"), ("fk", ">i8")]
@@ -94,19 +95,12 @@ def measure(guarantee: str, workload: str, data: Path, scratch: Path, idle: int)
     PeerError
         If it fails.
     """
-    java = find_java()
-    javac = shutil.which("javac", path=str(java.parent))
-    if javac is None:
-        raise JavaError(f"no javac beside {java}: install a JDK, not only a JRE")
-    jars = class_path()
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="kafka-streams-") as name:
         folder = Path(name)
         records = hand_over(workload, data, folder)
-        _run([javac, "-cp", jars, "-d", str(folder / "classes"), *map(str, SOURCES)])
+        program = compile_java(folder, "2g", "KafkaStreamsPeer", "Workload")
         with broker(folder / "broker") as address:
-            classes = f"{folder / 'classes'}:{jars}"
-            program = [str(java), "-Xmx2g", "-cp", classes, "KafkaStreamsPeer"]
             answer = json.loads(_run([*program, guarantee, workload, address, name, str(folder / "state"), str(idle)]))
     later = answer["epochs"][0 if workload == "ss" else 1 :]
     return {
@@ -118,6 +112,29 @@ def measure(guarantee: str, workload: str, data: Path, scratch: Path, idle: int)
         "seconds_per_epoch": round(sum(later) / len(later), 3) if later else None,
         "durability": "changelog topics, no fsync",
     }
+
+
+def copy_topic(guarantee: str, address: str, topic: str, count: int, scratch: Path) -> float:
+    """Seconds from the start of the program until a copy of the topic has so many committed records.
+
+    Records are copied as bytes: nothing is parsed, stored or checked, so that its time is the least that a topology
+    takes. The copy is ``TOPIC-GUARANTEE``, made with as many partitions; `measure` says what is raised.
+    """
+    program = compile_java(scratch, "1g", "CopyTopic")
+    arguments = [guarantee, address, topic, f"{topic}-{guarantee}", str(count), str(scratch / "state")]
+    return float(_run([*program, *arguments], COPY_LIMIT_S).split()[-1])
+
+
+def compile_java(folder: Path, memory: str, *classes: str) -> list[str]:
+    """Compile classes into a folder; the command that starts the first of them."""
+    java = find_java()
+    javac = shutil.which("javac", path=str(java.parent))
+    if javac is None:
+        raise JavaError(f"no javac beside {java}: install a JDK, not only a JRE")
+    jars, made = class_path(), folder / "classes"
+    sources = [str(Path(__file__).with_name(f"{name}.java")) for name in classes]
+    _run([javac, "-cp", jars, "-d", str(made), *sources])
+    return [str(java), f"-Xmx{memory}", "-cp", f"{made}:{jars}", classes[0]]
 
 
 def class_path() -> str:
@@ -162,8 +179,8 @@ def broker(folder: Path) -> Iterator[str]:
         made.kill()
 
 
-def _run(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _run(command: list[str], limit_s: float | None = None) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
         raise PeerError(f"{Path(command[0]).name} failed ({done.returncode}): {said[0]}")

@@ -24,13 +24,15 @@ def main(workload: str, data: Path, scratch: Path) -> None:
     """All epochs, one after the other."""
     if workload != "fk":
         sys.exit("spark_recompute: written for fk alone")
+    from pyspark.sql import functions as F
+
     spark, result = session(Settings.from_env()), str(scratch / "result")
     seconds: list[float] = []
     files = [str(file.absolute()) for file in epoch_files(data)]
     for epoch in range(1, len(files) + 1):
         start = time.monotonic()
         records = spark.read.parquet(*files[:epoch])
-        joined = _last(records, 0).alias("o").join(_last(records, 1).alias("c"), on=_refers())
+        joined = _last(records, 0).alias("o").join(_last(records, 1).alias("c"), F.expr("c.key = o.fk"))
         rows = joined.selectExpr(
             "o.key AS order_id",
             "o.fk AS customer_id",
@@ -52,12 +54,6 @@ def _last(records: DataFrame, side: int) -> DataFrame:
 
     last = F.max_by(F.struct("fk", "num", "text", "del"), F.col("seq")).alias("last")
     return records.where(f"side = {side}").groupBy("key").agg(last).select("key", "last.*").where("del = 0")
-
-
-def _refers():
-    from pyspark.sql import functions as F
-
-    return F.col("c.key") == F.col("o.fk")
 
 
 if __name__ == "__main__":

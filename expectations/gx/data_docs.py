@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 from rivermeet.expectations.invariant import Invariant
 from rivermeet.expectations.invariants import invariants_of
-from rivermeet.expectations.report.templates import templates_of
+from rivermeet.expectations.report.templates import templates_of, write_whole
 from rivermeet.pipelines import Node, limits
 from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.times import moment
@@ -165,13 +165,8 @@ def _title(page: Path) -> str:
 def _write(path: Path, **shown: Any) -> None:
     parts = ("rivermeet.expectations.report", "page.css"), ("rivermeet.expectations.gx", "docs.css")
     style = "".join(files(package).joinpath("page_files", name).read_text("utf-8") for package, name in parts)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made = path.with_suffix(".part")
-    made.write_text(
-        templates_of("rivermeet.expectations.gx").get_template("docs.html").render(style=style, **shown),
-        encoding="utf-8",
-    )
-    made.replace(path)
+    template = templates_of("rivermeet.expectations.gx").get_template("docs.html")
+    write_whole(path, template.render(style=style, **shown))
 
 
 @cache

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 from rivermeet.expectations.invariant import of_keys, relations_of
 from rivermeet.expectations.judge.evaluation import Evaluation, Found, Judge
 from rivermeet.expectations.results import Judged, Relation
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from duckdb.sqltypes import DuckDBPyType
-
-    from rivermeet.pipelines import Node
 
 
 def database(memory: str, spill: Path) -> DuckDBPyConnection:

@@ -7,15 +7,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rivermeet.expectations.invariant import Invariant, find_relation, for_keys
 from rivermeet.expectations.results import Engine, InvariantResult, Judged, Relation
 from rivermeet.expectations.rules.derived import derive
 from rivermeet.expectations.rules.record_sql import without_marks
-
-if TYPE_CHECKING:
-    from rivermeet.pipelines import Node
+from rivermeet.pipelines import Node
 
 
 class Judge(ABC):

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rivermeet.expectations.invariant import of_keys, relations_of
 from rivermeet.expectations.judge.evaluation import Evaluation, Found, Judge
 from rivermeet.expectations.results import Judged, Relation
+from rivermeet.pipelines import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from rivermeet.pipelines import Node
 
 NOTE = "/* For a session of Spark with Delta: DuckDB may understand it otherwise. */\n"
 

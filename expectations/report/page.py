@@ -201,7 +201,6 @@ SCOPES = {"epoch": ", as far as the epoch touches it", "whole": ", all of it"}
 
 
 def _detail(shown: NodeHistory, row: CheckRow, cell: Cell, *, is_last: bool) -> dict[str, Any]:
-    """What the drawer shows of a cell."""
     found = cell.found
     why = found.get("because")
     by = f", by Spark: {why}" if why else ", by Spark" if found.get("judged_by") == "spark" else ""

@@ -5,6 +5,9 @@ Filters write numbers, times and spans of time: ``27,924``, ``2013-01-01 09:55 U
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from rivermeet.pipelines.plural import pluralize
@@ -27,6 +30,15 @@ def templates_of(package: str) -> Environment:
     )
     templates.filters |= {"number": number, "counted": pluralize, "moment": moment, "span": span, "short": short}
     return templates
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a page as a whole: a reader who has it open sees the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part", delete=False) as written:
+        written.write(text.encode())
+    os.chmod(written.name, 0o644)
+    os.replace(written.name, path)
 
 
 def number(n: float | None, missing: str = "not recorded") -> str:

@@ -19,8 +19,7 @@ from pathlib import Path
 import click
 import pyarrow as pa
 
-from rivermeet.assets.cli.errors import one_line_errors
-from rivermeet.assets.cli.terminal import project_here
+from rivermeet.assets.cli.terminal import one_line_errors, project_here
 from rivermeet.assets.defs.runs import run_pipeline
 from rivermeet.assets.demo import feeds
 from rivermeet.assets.demo.topics import TopicFeed
@@ -172,7 +171,7 @@ def _with_servers(project: Project, with_registry: bool) -> Iterator[Project]:
 
 @click.command()
 @click.argument("pipeline", default="flights")
-@one_line_errors
+@one_line_errors()
 def main(pipeline: str) -> None:
     """Join PIPELINE's deliveries as files and as topics, and compare the rows."""
     project = project_here(demo_project)

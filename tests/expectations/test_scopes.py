@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rivermeet.assets.epoch.materialise import materialise
-from rivermeet.assets.quality.judge_committed import judge_again
-from rivermeet.assets.quality.judge_fold import evaluate_fold
+from rivermeet.assets.quality.judge_committed import evaluate_fold, judge_again
 from rivermeet.assets.quality.relations.folded import find_fold
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.layout import NodeTables

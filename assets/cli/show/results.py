@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rivermeet.assets.cli.show.rows import table
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.cli.show.table import table
 from rivermeet.assets.cli.terminal import echo
 from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states

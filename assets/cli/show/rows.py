@@ -17,9 +17,28 @@ from typing import Any
 
 import pyarrow as pa
 
-from rivermeet.assets.cli.show.table import table
 from rivermeet.assets.cli.terminal import echo, standard_json
+from rivermeet.infra.printable import printable
 from rivermeet.pipelines.plural import pluralize
+
+
+def table(header: list[str], lines: list[list[Any]]) -> str:
+    """Columns of text, aligned; numbers to the right."""
+    texts = [header, *([_shown(cell) for cell in line] for line in lines)]
+    widths = [max(len(line[i]) for line in texts) for i in range(len(header))]
+    numeric = [all(isinstance(line[i], int | None) for line in lines) for i in range(len(header))]
+
+    def row(cells: list[str]) -> str:
+        pairs = zip(cells, widths, numeric, strict=True)
+        return "  ".join(c.rjust(w) if n else c.ljust(w) for c, w, n in pairs).rstrip()
+
+    return "\n".join([row(header), row(["-" * w for w in widths]), *map(row, texts[1:])])
+
+
+def _shown(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else printable(str(cell))
 
 
 def print_table(found: pa.Table, limit: int, more: str) -> None:
@@ -47,23 +66,18 @@ def write(found: pa.Table, as_: str, output: Path | None) -> None:
         assert output is not None, "a Parquet file has a name"
         pq.write_table(found, output)
         return
-    lines = _csv_lines(found) if as_ == "csv" else [standard_json(row) for row in found.column(0).to_pylist()]
+    text = io.StringIO()
+    if as_ == "csv":
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(found.column_names)
+        for row in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            writer.writerow([_text(cell) for cell in row])
+    else:
+        text.writelines(f"{standard_json(row)}\n" for row in found.column(0).to_pylist())
     if output is not None:
-        output.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        return
-    for line in lines:
-        echo(line)
-
-
-def _csv_lines(found: pa.Table) -> list[str]:
-    cells = zip(*(column.to_pylist() for column in found.columns), strict=True)
-    return [_csv_line(found.column_names), *(_csv_line([_text(cell) for cell in row]) for row in cells)]
-
-
-def _csv_line(cells: list[Any]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(cells)
-    return line.getvalue()
+        output.write_text(text.getvalue(), "utf-8")
+    elif text.getvalue():
+        echo(text.getvalue().removesuffix("\n"))
 
 
 def _text(cell: Any) -> Any:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rivermeet.assets.cli.show.table import table
+from rivermeet.assets.cli.show.rows import table
 from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states
-from rivermeet.assets.refused.states import states
+from rivermeet.assets.refused.states import HeldState, states
+from rivermeet.assets.shadow.words import last_recorded
+from rivermeet.assets.sinks.delivery import sink_lag
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.delta.lines import open_table
+from rivermeet.infra.epochs.stages.fold import lag_of
 from rivermeet.infra.sources.standing import Standing
 from rivermeet.pipelines import Node, Pipeline, Shadow
 from rivermeet.pipelines.errors import RivermeetError
 from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.sink import TopicSink
-
-if TYPE_CHECKING:
-    from rivermeet.assets.refused.states import HeldState
-
 
 ENGINES = {"duckdb": "DuckDB", "spark": "Spark"}
 
@@ -73,18 +72,12 @@ def _find_rejected(project: Project, node: Node) -> str | None:
 
 
 def _describe_sink(project: Project, sink: TopicSink) -> str:
-    """How far the topic of a sink is."""
-    from rivermeet.assets.sinks.delivery import sink_lag
-
     lag = sink_lag(project, sink)
     behind = f"{lag.due} behind" if lag.epochs else "all of it"
     return f"{sink.node.name}: delivered to topic '{sink.topic}' up to epoch {lag.epoch}, {behind}"
 
 
 def _describe_shadow(project: Project, shadow: Shadow) -> str:
-    """What the last audit of an application found."""
-    from rivermeet.assets.shadow.recorded import last_recorded
-
     found = last_recorded(project, shadow)
     said = "not compared yet"
     if found is not None:
@@ -95,8 +88,6 @@ def _describe_shadow(project: Project, shadow: Shadow) -> str:
 
 def _behind(project: Project, node: Node) -> str | None:
     """How far a node's table is behind its changelog; None where it is not."""
-    from rivermeet.infra.epochs.stages.fold import lag_of
-
     context = project.context(node.pipeline)
     found, folded = last_note(context.paths(node).changelog), last_note(context.paths(node).table)
     lag = lag_of(context, node, found[1]) if found is not None and node.is_table else None
@@ -125,7 +116,10 @@ def _status(project: Project, node: Node, held: Sequence[HeldState], asked: Stan
         sum(end + 1 for end in note.ends.values()),
         asked.behind if asked is not None else _lag(project, node, note),
         sum(m.get("late", 0) for m in measured) if node.operation else None,
-        _dead(project, node) if node.source else sum(m.get("dead_letter", 0) for m in measured),
+        # Of a source those that are open.
+        project.source_step(node).open_letters().count
+        if node.source
+        else sum(m.get("dead_letter", 0) for m in measured),
         "; ".join([*waiting, checks]),
     ]
 
@@ -136,11 +130,6 @@ def _find_standing(project: Project, node: Node) -> Standing:
         return project.source_step(node).find_standing()
     except RivermeetError as why:
         return Standing(None, (str(why),))
-
-
-def _dead(project: Project, node: Node) -> int:
-    """Dead letters that are open."""
-    return project.source_step(node).open_letters().count
 
 
 def _lag(project: Project, node: Node, note: CommitNote) -> int:

@@ -135,7 +135,6 @@ def rows_of_table(of: Folded, version: int | None) -> int | None:
 
 
 def _changelog(of: Folded) -> Relation:
-    """Rows of the changelog that are judged."""
     if of.scope == "whole":
         return Relation("SELECT * FROM {changelog}", {"changelog": node_part(of.paths, "changelog", of.version)})
     after, upto = of.span.ends, of.note.ends

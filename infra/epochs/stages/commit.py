@@ -1,7 +1,7 @@
 """Commit: one Delta commit on the changelog *is* the epoch: rows and position become visible together.
 
 Side tables are written before it; their rows carry the epoch and count once it is committed. An epoch that a person
-dropped is committed without its rows: its position advances (``assets/refused/decisions.py``).
+dropped is committed without its rows: its position advances (``assets/refused/states.py``).
 
 Why: ``docs/decisions/one-commit-is-the-epoch.md``. Held by ``tests/infra/epochs/test_kill.py``.
 """

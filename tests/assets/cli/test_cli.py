@@ -16,8 +16,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from rivermeet.assets.cli.errors import one_line_errors
 from rivermeet.assets.cli.main import main
+from rivermeet.assets.cli.terminal import one_line_errors
 from rivermeet.infra.settings import PROJECT
 from tests.reliability import handled
 
@@ -85,7 +85,7 @@ AGAIN = "or name another folder with RIVERMEET_HOME, and run again. What was not
 )
 def test_a_disk_that_takes_nothing_more_is_one_line(error: Exception, says: str | None, empty_home: Path) -> None:
     @click.command()
-    @one_line_errors
+    @one_line_errors()
     def write() -> None:
         try:
             raise error

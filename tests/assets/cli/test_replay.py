@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from rivermeet.assets.cli.main import main
-from rivermeet.assets.replay.cases import Case, parse, parse_case
-from rivermeet.assets.replay.declared import refusal
+from rivermeet.assets.cli.replay import compare_rows
+from rivermeet.assets.replay.cases import Case, parse, parse_case, refusal
 from rivermeet.assets.replay.epochs import in_epochs
-from rivermeet.assets.replay.run import at_once, compare_rows, replay
+from rivermeet.assets.replay.run import at_once, replay
 
 Given = dict[str, Any]
 PAGE = Path(__file__).parents[3] / "docs" / "guides" / "replay.md"

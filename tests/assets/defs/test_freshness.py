@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from rivermeet.assets.defs.freshness import freshness_policy
+from rivermeet.assets.defs.automation import freshness_policy
 from rivermeet.assets.defs.node_assets import node_assets
 from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline
 

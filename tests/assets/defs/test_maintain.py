@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner, Result
 
-from rivermeet.assets.cli.maintain import maintain
+from rivermeet.assets.cli.main import main
 from rivermeet.assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_key, maintenance_schedule
 from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.project import Project, demo_project
@@ -33,7 +33,7 @@ def invoice() -> Pipeline:
 
 
 def command(project: Project, *arguments: str) -> Result:
-    return CliRunner().invoke(maintain, arguments, obj=project)
+    return CliRunner().invoke(main, ["maintain", *arguments], obj=project)
 
 
 def test_a_line_per_table_that_changed(project: Project) -> None:

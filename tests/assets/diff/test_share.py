@@ -12,9 +12,8 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.cli.main import main
 from rivermeet.assets.diff.compare import Difference, compare
-from rivermeet.assets.diff.compute import compute_changed
+from rivermeet.assets.diff.compute import Sample, compute_changed, find_sampled, samples
 from rivermeet.assets.diff.options import Options
-from rivermeet.assets.diff.share import Sample, find_sampled, samples
 from rivermeet.assets.sql.query import CommittedState
 from rivermeet.infra.engine.session import new_session
 from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, count, expr

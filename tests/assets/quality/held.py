@@ -19,8 +19,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.epoch.materialise import materialise
 from rivermeet.assets.project import Project
-from rivermeet.assets.refused.decisions import decide
-from rivermeet.assets.refused.states import HeldState, states
+from rivermeet.assets.refused.states import HeldState, decide, states
 from rivermeet.expectations import invariants
 from rivermeet.expectations.invariant import ANY, Invariant
 from rivermeet.infra import crash

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.quality.judges import evaluate
+from rivermeet.assets.quality.judge import evaluate
 from rivermeet.assets.quality.quality_table import remember
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.results import InvariantResult, Judged

@@ -21,8 +21,7 @@ from rivermeet.assets.defs.runs import prepare_instance, run_pipeline
 from rivermeet.assets.epoch.materialise import materialise
 from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import last_states, quality_lines
-from rivermeet.assets.refused.decisions import UndecidableError, decide, loss
-from rivermeet.assets.refused.states import HeldEpoch, decision_on, list_states
+from rivermeet.assets.refused.states import HeldEpoch, UndecidableError, decide, decision_on, list_states, loss
 from rivermeet.infra.commit_note import Decision
 from rivermeet.infra.delta.io import append, last_note
 from rivermeet.infra.epochs.log import EpochLog

@@ -11,7 +11,7 @@ import pytest
 
 from rivermeet.assets.project import Project
 from rivermeet.assets.quality.quality_table import remember
-from rivermeet.assets.reports.data_docs import write_data_docs
+from rivermeet.assets.reports.quality_report import write_data_docs
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.settings import PROJECT, Settings

@@ -10,10 +10,12 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from rivermeet.assets.cli import shadow as command
+from rivermeet.assets.cli.main import main
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.defs.shadow_assets import shadow_key
+from rivermeet.assets.defs import topic_assets
+from rivermeet.assets.defs.topic_assets import shadow_key
 from rivermeet.assets.reports.quality_report import write_report
+from rivermeet.assets.shadow.marks import Marks
 from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import JSON, Kafka, Pipeline, Text
 from tests.assets.home import Home, homed
@@ -48,7 +50,7 @@ def home(town: Town, settings: Settings, tmp_path: Path) -> Iterator[Home]:
 
 def shadow(town: Town, home: Home, *options: str) -> tuple[int, str]:
     result = CliRunner().invoke(
-        command.shadow, ["shop", "large", "--topic", town.named("out"), *options], obj=home.project
+        main, ["shadow", "shop", "large", "--topic", town.named("out"), *options], obj=home.project
     )
     return result.exit_code, result.output
 
@@ -72,19 +74,17 @@ def test_an_application_that_is_compared(town: Town, home: Home) -> None:
 
 @pytest.mark.prove
 def test_an_application_that_goes_on_during_the_run(town: Town, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rivermeet.assets.shadow import marks
-
     town.make("out")
     town.send("sales", (0, "a", {"n": 5}, 10))
     town.send("out", (0, "a", {"n": 5}, 10))
-    taken = marks.marks_of_run
+    taken = topic_assets.marks_of_run
 
-    def later(*given: Any) -> marks.Marks:
+    def later(*given: Any) -> Marks:
         town.send("sales", (0, "d", {"n": 7}, 13))
         town.send("out", (0, "d", {"n": 7}, 13))
         return taken(*given)
 
-    monkeypatch.setattr(marks, "marks_of_run", later)
+    monkeypatch.setattr(topic_assets, "marks_of_run", later)
     assert home.run(), home.said
     assert checks(home) == {"nothing_lost": True, "output_is_readable": True}, "it was marked before we read"
     assert not list((home.project.settings.home / "marks").rglob("*.json")), "marks are used once"

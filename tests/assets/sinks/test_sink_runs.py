@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.defs.sink_assets import topic_key
+from rivermeet.assets.defs.topic_assets import topic_key
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.idle import idle_run
 from rivermeet.assets.sinks import delivery

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from rivermeet.assets.project import Project
 from rivermeet.assets.why.changelogs import Changelogs
-from rivermeet.assets.why.expressions import Expressions
+from rivermeet.assets.why.records import Expressions
 from rivermeet.assets.why.walk import Walk
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import append_records, last_note

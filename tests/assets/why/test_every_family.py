@@ -14,7 +14,7 @@ from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.epoch.run import run_epoch
 from rivermeet.assets.why.answer import Cause, Explained
 from rivermeet.assets.why.changelogs import Changelogs
-from rivermeet.assets.why.expressions import Expressions
+from rivermeet.assets.why.records import Expressions
 from rivermeet.assets.why.walk import Walk
 from rivermeet.infra.delta.few_rows import few_rows
 from rivermeet.infra.settings import Settings

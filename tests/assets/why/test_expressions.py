@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rivermeet.assets.why.expressions import Expressions
+from rivermeet.assets.why.records import Expressions
 from rivermeet.joins.why.evidence import Unknown
 
 RECORD = pa.table({"tail": ["N1"], "odd name": ["x"], "none": [None], "_timestamp": [5]})

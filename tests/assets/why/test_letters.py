@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from rivermeet.assets.why.letters import letters_of
+from rivermeet.assets.why.changelogs import letters_of
 
 
 class Changelog:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from rivermeet.assets.why.answer import as_json
-from rivermeet.assets.why.tree import tree_of
+from rivermeet.assets.why.answer import as_json, tree_of
 from tests.assets.why.small import ROW, Small, small
 
 

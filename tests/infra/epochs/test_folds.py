@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.epoch.materialise import materialise
 from rivermeet.assets.epoch.run import Outcome
-from rivermeet.assets.quality.judge_fold import judge_fold
+from rivermeet.assets.quality.judge_committed import judge_fold
 from rivermeet.assets.quality.quality_table import last_states
 from rivermeet.expectations.invariant import moment_of
 from rivermeet.expectations.invariants import invariants_of

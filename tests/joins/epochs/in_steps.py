@@ -34,10 +34,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from rivermeet.assets.replay.cases import Case
-from rivermeet.assets.replay.declared import declare
-from rivermeet.assets.replay.frames import Place, in_listed_order, numbers_of, records
-from rivermeet.assets.replay.run import Rows, Way, widest
+from rivermeet.assets.replay.cases import Case, declare
+from rivermeet.assets.replay.run import Place, Rows, Way, in_listed_order, numbers_of, records, widest
 from rivermeet.infra.delta.changelog_files import lookup_sql
 from rivermeet.infra.engine.fit import fit_shuffles
 from rivermeet.infra.engine.shared_frames import SharedFrames

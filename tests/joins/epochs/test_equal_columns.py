@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rivermeet.assets.epoch import operator_step
 from rivermeet.infra.epochs.inputs import PinnedInputs
-from rivermeet.joins import equal_columns
 from rivermeet.joins.equal_columns import find_needed
 from rivermeet.pipelines import Files, Pipeline
 from tests.joins.epochs.any_cut import plans
@@ -101,7 +101,7 @@ def test_the_same_rows_with_and_without(
     run(narrow, seed, epochs)
     assert sum(needed is not None for needed in asked) >= 4 * epochs, "tables were narrowed"
     asked.clear()
-    monkeypatch.setattr(equal_columns, "find_needed", lambda operation: {})
+    monkeypatch.setattr(operator_step, "find_needed", lambda operation: {})
     run(wide, seed, epochs)
     assert asked and not any(asked)
     for node in JOINED.values():

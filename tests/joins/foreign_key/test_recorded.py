@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rivermeet.assets.replay.cases import Case, parse_case
-from rivermeet.assets.replay.declared import BEFORE_THE_BAR
-from rivermeet.assets.replay.frames import records as frame_of
+from rivermeet.assets.replay.cases import BEFORE_THE_BAR, Case, parse_case
 from rivermeet.assets.replay.run import Way, at_once, replay
+from rivermeet.assets.replay.run import records as frame_of
 from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
 from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
 from rivermeet.joins.reference.records import Record

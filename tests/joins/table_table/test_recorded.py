@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rivermeet.assets.replay.cases import Case, parse_case
-from rivermeet.assets.replay.declared import KEY
-from rivermeet.assets.replay.frames import records as frame_of
+from rivermeet.assets.replay.cases import KEY, Case, parse_case
 from rivermeet.assets.replay.run import Way, at_once, replay
+from rivermeet.assets.replay.run import records as frame_of
 from rivermeet.joins.operator import EpochInputs, compute
 from rivermeet.joins.order import LEFT, RIGHT, in_processing_order
 from rivermeet.joins.table_table.reference import TableTableJoin

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from rivermeet.assets.replay.by_reference import record_of
-from rivermeet.assets.replay.cases import Case
-from rivermeet.assets.replay.declared import declare
+from rivermeet.assets.replay.cases import Case, declare
 from rivermeet.joins.reference.families import reference_module
 from rivermeet.joins.reference.records import RULES, Join, Record, Row, Value
 from rivermeet.joins.why.evidence import Found, Made

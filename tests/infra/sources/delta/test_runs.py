@@ -10,7 +10,7 @@ import pytest
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.cli.sources import run_accepting_loss
 from rivermeet.assets.defs.keys import changelog_key
-from rivermeet.assets.defs.rebuild import RebuildRefusedError, rebuild
+from rivermeet.assets.defs.runs import RebuildRefusedError, rebuild
 from rivermeet.assets.defs.source_checks import judge_source
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.idle import idle_run

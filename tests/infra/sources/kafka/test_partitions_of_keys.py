@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from rivermeet.assets.cli.sources import run_accepting_loss
-from rivermeet.assets.defs.rebuild import rebuild
+from rivermeet.assets.defs.runs import rebuild
 from rivermeet.infra.delta.io import last_note, read
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.settings import Settings

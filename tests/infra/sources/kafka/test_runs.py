@@ -12,7 +12,7 @@ import pytest
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.cli.sources import retry_letters, run_accepting_loss
 from rivermeet.assets.defs.keys import changelog_key
-from rivermeet.assets.defs.rebuild import RebuildRefusedError, rebuild
+from rivermeet.assets.defs.runs import RebuildRefusedError, rebuild
 from rivermeet.assets.epoch.explain import explain
 from rivermeet.assets.epoch.idle import idle_run
 from rivermeet.assets.reports.quality_report import histories, write_report
