@@ -79,7 +79,7 @@ def _by_engine(epochs: int | None) -> Callable[[list[Any], str], list[dict[str, 
 @one_line_errors
 def explain(pipeline: str, node: str, semantics: str | None, compare: str | None) -> None:
     """Explain what the join NODE of PIPELINE does, and where another profile differs."""
-    from rivermeet.pipelines.profiles import differences, explain_refusal, rules_of
+    from rivermeet.pipelines.family import compare_profiles, explain_refusal, rules_of
 
     join = project_here().pipeline(pipeline).node(node).join_spec
     if join is None:
@@ -94,7 +94,7 @@ def explain(pipeline: str, node: str, semantics: str | None, compare: str | None
         for rule in rules_of(join):
             echo(f"\n{rule.asks}\n  {one}: {rule.says[one]}")
         return
-    found = differences(join, one, compare)
+    found = compare_profiles(join, one, compare)
     for asks, first, second in found:
         echo(f"\n{asks}\n  {one}: {first}\n  {compare}: {second}")
     if not found:

@@ -50,7 +50,7 @@ def shadow(pipeline: str, node: str, topic: str, group: str | None, committed: b
 
 def shadow_of(node: Node, topic: str, group: str | None) -> Shadow:
     """The declared shadow of that topic, or one with the default formats; its group, where one is given."""
-    from rivermeet.pipelines.shadow.declaration import shadow as declared
+    from rivermeet.pipelines.shadow import shadow as declared
 
     known = next((one for one in node.pipeline.shadows if one.node is node and one.topic == topic), None)
     found = known if known is not None else declared(node, topic, None, None, None)
