@@ -12,8 +12,7 @@ from typing import Any
 from rivermeet.assets.replay.cases import Case, Input
 from rivermeet.assets.replay.declared import BEFORE_THE_BAR, KEY, declare
 from rivermeet.assets.replay.run import sort_out
-from rivermeet.joins.reference.families import Asks, reference_module
-from rivermeet.joins.reference.records import Record, Row, Value
+from rivermeet.joins.reference.records import Asks, Record, Row, Value, reference_module
 from rivermeet.pipelines.expressions import quote
 
 
