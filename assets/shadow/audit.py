@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rivermeet.infra.epochs.context import EpochContext
     from rivermeet.infra.shadow.application import Progress
     from rivermeet.joins.shadow.answers import Answers
-    from rivermeet.joins.shadow.causes import Cause
+    from rivermeet.joins.shadow.compare import Cause
     from rivermeet.pipelines import Shadow
 
 
@@ -265,7 +265,7 @@ def _first(spark: SparkSession, path: str, node: Node) -> list[Difference]:
     from pyspark.sql import functions as F
 
     from rivermeet.infra.delta.lines import open_table
-    from rivermeet.joins.shadow.causes import causes_of
+    from rivermeet.joins.shadow.compare import causes_of
 
     table = open_table(path)
     assert table is not None
