@@ -27,7 +27,7 @@ from rivermeet.records.type_text import type_text
 SIDES: tuple[tuple[int, Side], ...] = ((LEFT, "left"), (RIGHT, "right"))
 
 
-def changes(join: TableTableJoin, inputs: EpochInputs, cached: Collection[int] = ()) -> DataFrame:
+def find_changes(join: TableTableJoin, inputs: EpochInputs, cached: Collection[int] = ()) -> DataFrame:
     """The epoch's changes, all under the left key; each record keeps its own for the expressions.
 
     Parameters
