@@ -196,10 +196,6 @@ def is_cached(join: Join) -> bool:
     return getattr(join, "cache", None) is not None
 
 
-def _is_versioned(join: Join) -> bool:
-    return any(getattr(node, "history", None) is not None for node in join.inputs.values())
-
-
 def rules_of(join: Join) -> list[Rule]:
     """Rules in which a declared join's profiles differ."""
     return [rule for rule in family_of(join).differences if rule.of(join)]
@@ -220,6 +216,7 @@ def explain_refusal(join: Join, profile: str) -> str | None:
         return f"profile {profile!r} has no {join.family} join; it is offered by {', '.join(join.profiles)}"
     if (lacking := join.find_lacking(profile)) is not None:
         return f"profile {profile!r} has no {lacking}"
-    if profile in ("0.10.0", "0.10.2") and _is_versioned(join):
+    versioned = any(getattr(node, "history", None) is not None for node in join.inputs.values())
+    if versioned and profile in ("0.10.0", "0.10.2"):
         return f"profile {profile!r} has no versioned tables"
     return None

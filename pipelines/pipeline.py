@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypedDict, TypeVar, Unpack
 
@@ -23,6 +23,7 @@ SHORTEST_FRESHNESS = 60_000
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _N = TypeVar("_N", bound=Node)
 Columns = Sequence[str] | Mapping[str, str | Expr]
+Refuse = Callable[[str], DeclarationError]
 
 
 class SourceOptions(TypedDict, total=False):
@@ -358,15 +359,26 @@ class Pipeline:
         options: SourceOptions,
         add: bool = True,
     ) -> _N:
+        def refuse(problem: str) -> DeclarationError:
+            return DeclarationError(self.name, name, problem)
+
+        if partitions is not None and partitions < 1:
+            raise refuse(f"partitions is {partitions}; give 1 or more")
         try:
-            if partitions is not None and partitions < 1:
-                raise OptionError(f"partitions is {partitions}; give 1 or more")
-            source = _declare_source(reads, options, is_table=issubclass(kind, Table | GlobalTable))
-            if partitions is None and reads.keeps_partitions:
-                _refuse_other_key(source)
-                partitions = OF_ITS_TOPIC
+            source = _declare_source(refuse, reads, options, is_table=issubclass(kind, Table | GlobalTable))
+        except DeclarationError:
+            raise
         except ValueError as error:
-            raise DeclarationError(self.name, name, str(error)) from None
+            raise refuse(str(error)) from None
+        if partitions is None and reads.keeps_partitions:
+            # Equal keys may be in several of the topic's partitions if they are others than the topic's.
+            own = reads.key_columns
+            if sorted(e.sql for e in source.key.values()) != sorted(quote(column) for column in own):
+                raise refuse(
+                    f"key {list_choices(source.key)} is not the key of {reads.label} ({list_choices(own)}), "
+                    "so that equal keys may lie in several of its partitions; give partitions=N to rehash them"
+                )
+            partitions = OF_ITS_TOPIC
         node = kind(
             pipeline=self,
             name=name,
@@ -380,48 +392,38 @@ class Pipeline:
         return self.add(node) if add else node
 
 
-def _refuse_other_key(source: Source) -> None:
-    """Refuse another key in the topic's partitions: equal keys may be in several of them."""
-    own = source.reads.key_columns
-    if sorted(e.sql for e in source.key.values()) != sorted(quote(column) for column in own):
-        raise OptionError(
-            f"key {list_choices(source.key)} is not the key of {source.reads.label} ({list_choices(own)}), "
-            "so that equal keys may lie in several of its partitions; give partitions=N to rehash them"
-        )
-
-
-def _declare_source(reads: Reads, options: Mapping[str, Any], is_table: bool) -> Source:
+def _declare_source(refuse: Refuse, reads: Reads, options: Mapping[str, Any], is_table: bool) -> Source:
     """The validated source with the declared options, and the defaults of what it reads."""
     unknown = set(options) - set(_OPTIONS)
     if unknown:
-        raise OptionError(f"no option {list_choices(unknown)}; there are {list_choices(_OPTIONS)}")
+        raise refuse(f"no option {list_choices(unknown)}; there are {list_choices(_OPTIONS)}")
     options = reads.options(options, is_table)
     for column, kind in reads.schema.items():
         try:
             normalize_type(kind)
         except ValueError as error:
-            raise OptionError(f"column '{column}': {error}") from None
+            raise refuse(f"column '{column}': {error}") from None
     lacking = [option for option in ("key", "timestamp") if option not in options]
     if lacking:
-        raise OptionError(f"a source of {reads.what} needs {list_choices(lacking)}")
-    keys = _name_columns("key", reads, options["key"])
+        raise refuse(f"a source of {reads.what} needs {list_choices(lacking)}")
+    keys = _name_columns(refuse, "key", reads, options["key"])
     value = options.get("value")
     if value is None:
         used = {e.sql for e in keys.values()}
         value = [c for c in reads.value_columns if c not in keys and quote(c) not in used]
-    values = _name_columns("value", reads, value)
+    values = _name_columns(refuse, "value", reads, value)
     clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
     if clash:
-        raise OptionError(f"column {list_choices(clash)} is both key and value, or reserved; rename it")
+        raise refuse(f"column {list_choices(clash)} is both key and value, or reserved; rename it")
     timestamp = options["timestamp"]
     if not isinstance(timestamp, str | Expr):
-        raise OptionError(f"timestamp is {timestamp!r}; give SQL, or expr(SQL, TYPE)")
+        raise refuse(f"timestamp is {timestamp!r}; give SQL, or expr(SQL, TYPE)")
     sql, kind = (timestamp.sql, timestamp.type) if isinstance(timestamp, Expr) else (timestamp, None)
     others = {option: given for option, given in options.items() if option in _OF_SOURCES}
     return Source(reads, keys, values, sql, timestamp_type=kind, **others)
 
 
-def _name_columns(what: str, reads: Reads, given: Columns) -> dict[str, Expr]:
+def _name_columns(refuse: Refuse, what: str, reads: Reads, given: Columns) -> dict[str, Expr]:
     columns: dict[str, Expr] = {}
     for column, sql in given.items() if isinstance(given, Mapping) else [(c, c) for c in given]:
         if isinstance(sql, Expr):
@@ -429,12 +431,12 @@ def _name_columns(what: str, reads: Reads, given: Columns) -> dict[str, Expr]:
         elif sql in reads.schema:
             columns[column] = Expr(quote(sql), normalize_type(reads.schema[sql]))
         else:
-            raise OptionError(
+            raise refuse(
                 f"{what} column '{column}' is {sql!r}, which is no column of the source "
                 f"({list_choices(reads.schema)}); write expr({sql!r}, TYPE) for an expression"
             )
     if not columns:
-        raise OptionError(f"it has no {what}: name at least one column")
+        raise refuse(f"it has no {what}: name at least one column")
     return columns
 
 

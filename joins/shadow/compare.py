@@ -39,11 +39,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rivermeet.joins.shadow.answers import NOT_READ_HERE, UNREAD, Answers, Compared
-from rivermeet.joins.shadow.folded import count_rows, count_stream_totals, count_totals, fold_answers
+from rivermeet.joins.shadow.folded import count_rows, count_stream_totals, count_totals, fold_answers, name_kind
 from rivermeet.pipelines import Node, Operation
 from rivermeet.pipelines.family import family_of
 
@@ -98,25 +97,20 @@ def profile_of(operation: Operation) -> str:
 
 def compare(node: Node, answers: Answers) -> Compared:
     """Compare both answers to a node's operation."""
-    compared = _compare(node, answers)
-    return replace(compared, differences=_ahead(node, compared.differences)) if answers.is_ahead else compared
-
-
-def _ahead(node: Node, differences: DataFrame) -> DataFrame:
-    """The same differences, those that records may explain which we have not read marked as such."""
-    may = F.lit(True) if node.is_table else F.col("kind") != "missing"
-    known = F.col("cause").isin([cause.id for cause in causes_of(node.operation).values() if cause.explained])
-    return differences.withColumn("cause", F.when(may & ~known, NOT_READ_HERE).otherwise(F.col("cause")))
-
-
-def _compare(node: Node, answers: Answers) -> Compared:
     operation, whole = node.operation, answers.left is not None and answers.right is not None
     # A windowed row meets one of another key, which no join by the key finds.
     windowed = operation is None or getattr(operation, "window_map", None)
     module = None if operation is None or windowed else family_of(operation).shadow
     if module is not None and whole:
-        return import_module(module).compare(operation, answers)
-    return compare_table(answers) if node.is_table else compare_stream(answers)
+        compared: Compared = import_module(module).compare(operation, answers)
+    else:
+        compared = compare_table(answers) if node.is_table else compare_stream(answers)
+    if not answers.is_ahead:
+        return compared
+    may = F.lit(True) if node.is_table else F.col("kind") != "missing"
+    known = F.col("cause").isin([cause.id for cause in causes_of(operation).values() if cause.explained])
+    cause = F.when(may & ~known, NOT_READ_HERE).otherwise(F.col("cause"))
+    return replace(compared, differences=compared.differences.withColumn("cause", cause))
 
 
 def compare_table(answers: Answers) -> Compared:
@@ -126,18 +120,14 @@ def compare_table(answers: Answers) -> Compared:
     earlier = answers.ours.select("key", "value").distinct().withColumn("was_ours", F.lit(True))
     wanted = bad.where(F.col("theirs.value").isNotNull()).select("key", F.col("theirs.value").alias("value"))
     found = bad.join(wanted.join(earlier, ["key", "value"]).select("key", "was_ours").distinct(), "key", "left")
-    ours, theirs = F.col("ours.value").isNotNull(), F.col("theirs.value").isNotNull()
-    both = F.when(F.col("was_ours"), "stale").otherwise("other")
     cause = (
         F.when(answers.is_unread(), UNREAD)
-        .when(~theirs, "lost_row")
+        .when(F.col("theirs.value").isNull(), "lost_row")
         .when(F.col("was_ours"), "stale_row")
         .otherwise("unknown_value")
     )
-    kind = F.when(ours & ~theirs, "missing").when(~ours & theirs, "extra").otherwise(both)
-    return Compared(
-        found.withColumns({"kind": kind, "cause": cause, "copies": F.lit(1).cast("bigint")}), count_totals(by_key)
-    )
+    said = {"kind": name_kind(F.col("was_ours")), "cause": cause, "copies": F.lit(1).cast("bigint")}
+    return Compared(found.withColumns(said), count_totals(by_key))
 
 
 def compare_stream(answers: Answers) -> Compared:

@@ -36,6 +36,13 @@ def fold_answers(answers: Answers) -> DataFrame:
     )
 
 
+def name_kind(is_stale: Column) -> Column:
+    """How two folded rows of a key differ; ``is_stale``: whether theirs is of records that were replaced."""
+    ours, theirs = F.col("ours.value").isNotNull(), F.col("theirs.value").isNotNull()
+    both = F.when(is_stale, "stale").otherwise("other")
+    return F.when(ours & ~theirs, "missing").when(~ours & theirs, "extra").otherwise(both)
+
+
 def count_rows(answers: Answers) -> DataFrame:
     """One row per (key, value, timestamp) of either answer.
 

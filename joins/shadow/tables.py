@@ -27,7 +27,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from rivermeet.joins.shadow.answers import RECORD, UNREAD, Answers, Compared
-from rivermeet.joins.shadow.folded import count_totals, fold_answers
+from rivermeet.joins.shadow.folded import count_totals, fold_answers, name_kind
 from rivermeet.joins.values import join_values, key_type, with_mapped_key, with_record
 from rivermeet.pipelines import ForeignKeyJoin, TableTableJoin
 
@@ -57,7 +57,7 @@ def compare_tables(
     found = found.withColumn("points", points).join(rights_now, "points", "left")
     differences = found.withColumns(
         {
-            "kind": _kind(),
+            "kind": name_kind(F.col("joined").isNotNull()),
             "cause": _cause(join, answers, stale_right),
             "copies": F.lit(1).cast("bigint"),
             "joined_left": F.col("joined.left_record"),
@@ -65,12 +65,6 @@ def compare_tables(
         }
     )
     return Compared(differences, count_totals(by_key))
-
-
-def _kind() -> Column:
-    ours, theirs = F.col("ours.value").isNotNull(), F.col("theirs.value").isNotNull()
-    both = F.when(F.col("joined").isNotNull(), "stale").otherwise("other")
-    return F.when(ours & ~theirs, "missing").when(~ours & theirs, "extra").otherwise(both)
 
 
 def _cause(join: TableJoin, answers: Answers, stale_right: str) -> Column:

@@ -54,7 +54,10 @@ def compare(join: LookUp, answers: Answers) -> Compared:
     # A row without a stream record is of one side alone: NULL meets nothing.
     missing = seen.where("missing").select(*_X, row.alias("m"))
     extra = seen.where("NOT missing").select(*_X, row.alias("e"))
-    lines = missing.join(extra, [*_X], "full_outer").join(_find_answered(answers), [*_X], "left")
+    at = F.col("trigger")
+    places = at["partition"].alias(_X[0]), at["offset"].alias(_X[1])
+    answered = answers.ours.where(at["side"] == "left").select(*places, F.lit(True).alias("answered")).distinct()
+    lines = missing.join(extra, [*_X], "full_outer").join(answered, [*_X], "left")
     return Compared(_differences(join, answers, lines), count_stream_totals(answers, by_row))
 
 
@@ -87,15 +90,6 @@ def _differences(join: LookUp, answers: Answers, lines: DataFrame) -> DataFrame:
         .otherwise("lost_row")
     )
     return named.withColumn("cause", cause)
-
-
-def _find_answered(answers: Answers) -> DataFrame:
-    """Stream records that ours has a row of."""
-    at = F.col("trigger")
-    found = answers.ours.where(at["side"] == "left")
-    return found.select(
-        at["partition"].alias(_X[0]), at["offset"].alias(_X[1]), F.lit(True).alias("answered")
-    ).distinct()
 
 
 def _find_seen(join: LookUp, answers: Answers, bad: DataFrame) -> DataFrame:
