@@ -26,35 +26,20 @@ def past_close(records: DataFrame, side: Column, value: Column, stream_time: Col
     """Rows for records whose last window had closed when stream time was ``stream_time``."""
     # The function takes numbers as they are: over Spark Connect a cast to STRING names a collation, which Delta writes.
     reason = F.format_string("closed at %d ms when stream time was %d ms", close, stream_time)
-    return _rows(records, side, value, stream_time, close, reason)
+    return _rows(records, side, value, reason, stream_time, close)
 
 
 def without_key(records: DataFrame, side: Column, value: Column) -> DataFrame:
     """Rows for records that are dropped because they have no key."""
-    return _without_place(records, side, value, "no key")
+    return _rows(records, side, value, F.lit("no key"))
 
 
 def before_1970(records: DataFrame, side: Column, value: Column) -> DataFrame:
     """Rows for records outside of all windows, because windows start at 0."""
-    return _without_place(records, side, value, "before 1970, where no window is")
+    return _rows(records, side, value, F.lit("before 1970, where no window is"))
 
 
-def _without_place(records: DataFrame, side: Column, value: Column, reason: str) -> DataFrame:
-    unknown = F.lit(None).cast("bigint")
-    return _rows(records, side, value, unknown, unknown, F.lit(reason))
-
-
-def _rows(
-    records: DataFrame, side: Column, value: Column, stream_time: Column, close: Column, reason: Column
-) -> DataFrame:
-    return records.select(
-        side.alias("side"),
-        "key",
-        value.alias("value"),
-        "timestamp",
-        "partition",
-        "offset",
-        stream_time.alias("stream_time"),
-        close.alias("close"),
-        reason.alias("reason"),
-    )
+def _rows(records: DataFrame, side: Column, value: Column, reason: Column, *times: Column) -> DataFrame:
+    stream_time, close = times or (F.lit(None).cast("bigint"),) * 2
+    own = (side.alias("side"), "key", value.alias("value"), "timestamp", "partition", "offset")
+    return records.select(*own, stream_time.alias("stream_time"), close.alias("close"), reason.alias("reason"))

@@ -41,7 +41,7 @@ from rivermeet.pipelines.pipeline import Pipeline
 from rivermeet.pipelines.reads.delta import DeltaTable
 from rivermeet.pipelines.reads.kafka import JSON, Avro, Debezium, Kafka, Number, Protobuf, Raw, Text
 from rivermeet.pipelines.reads.postgres import Postgres
-from rivermeet.pipelines.shadow.declaration import Shadow
+from rivermeet.pipelines.shadow import Shadow
 from rivermeet.pipelines.source import Files, Source
 from rivermeet.pipelines.window import JoinWindow, SlidingWindows, TimeWindows, duration_ms
 

@@ -25,7 +25,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Literal, get_args
 
 from rivermeet.pipelines.errors import DeclarationError, OptionError, list_choices
-from rivermeet.pipelines.sql_text import of_the_run
+from rivermeet.pipelines.sql_text import explain_unrepeatable
 
 if TYPE_CHECKING:
     from rivermeet.pipelines.nodes import Node
@@ -112,7 +112,7 @@ def validate_check(node: Node, check: Check) -> Check:
         )
     if "rows" in judged and len(judged) > 1:
         raise refuse(f"its query names {list_choices(judged)}: rows are of one epoch, the others are what is stored")
-    why = of_the_run(check.violations, [*node.key, *node.value])
+    why = explain_unrepeatable(check.violations, [*node.key, *node.value])
     if why is not None:
         raise refuse(f"its query is judged again and must answer the same: {why}")
     if check.blocking and check.on_committed:

@@ -76,8 +76,6 @@ class DeclarationError(RivermeetError, ValueError):
         super().__init__(
             f"pipeline '{pipeline}', node '{node}': {problem}", pipeline=pipeline, node=node, problem=problem
         )
-        self.pipeline = pipeline
-        self.node = node
         self.problem = problem
 
 

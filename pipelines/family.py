@@ -9,6 +9,9 @@ its modules. They are named and not imported, because showing a pipeline must no
 rules are in ``expectations``, which ``joins`` may not import. No other code tests for the class of an operation
 (``tests/project/test_families.py``). Adding a family from another package changes none of our files
 (``tests/toy_family.py``).
+
+The rules in which a family's profiles differ are questions with an answer in words for each: profiles with the same
+answer do not differ. ``rivermeet explain`` shows them for a declared join.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ OURS = {
 """The built-in families, which are also known in a checkout that is not installed."""
 
 
-def _all_rows(operation: Any) -> Needed:
+def need_all(operation: Any) -> Needed:
+    """All rows of its tables."""
     return {}
 
 
@@ -63,15 +67,20 @@ class Rule:
     ----------
     asks
         The question.
-    says
-        Profile to its answer.
+    answers
+        Profiles, separated by blanks, to their answer.
     of
         Whether a declared join can show the difference.
     """
 
     asks: str
-    says: Mapping[str, str]
+    answers: Mapping[str, str]
     of: Callable[[Join], bool] = lambda join: True
+
+    @property
+    def says(self) -> Mapping[str, str]:
+        """Profile to its answer."""
+        return {profile: answer for profiles, answer in self.answers.items() for profile in profiles.split()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +95,7 @@ class Family:
         Profile to the module that computes its rows: ``state`` and ``compute`` (`joins.operator.Operator`).
     reference
         Module with the same join in plain Python, record by record: ``asks`` and ``reference_of``
-        (``joins/reference/families.py``).
+        (``joins/reference/records.py``).
     rules
         Module with the invariants that its rows must keep besides those of all: ``RULES``.
     why
@@ -107,7 +116,7 @@ class Family:
     rules: str | None = None
     why: str = "rivermeet.joins.why.generic"
     shadow: str | None = None
-    needed: Callable[[Any], Needed] = _all_rows
+    needed: Callable[[Any], Needed] = need_all
     differences: tuple[Rule, ...] = ()
 
     @property
@@ -175,3 +184,39 @@ def find_family(name: str) -> Family:
     if family.name != name:
         raise LookupError(f"entry point {name!r} of {GROUP!r} gives the family {family.name!r}: call it that")
     return family
+
+
+def is_outer(join: Join) -> bool:
+    """Whether it gives rows without a partner."""
+    return join.how != "inner"
+
+
+def is_cached(join: Join) -> bool:
+    """Whether it has a cache."""
+    return getattr(join, "cache", None) is not None
+
+
+def rules_of(join: Join) -> list[Rule]:
+    """Rules in which a declared join's profiles differ."""
+    return [rule for rule in family_of(join).differences if rule.of(join)]
+
+
+def compare_profiles(join: Join, one: str, other: str) -> list[tuple[str, str, str]]:
+    """(question, answer of one profile, answer of the other) where they differ for this join."""
+    return [
+        (rule.asks, rule.says[one], rule.says[other])
+        for rule in rules_of(join)
+        if rule.says.get(one) != rule.says.get(other)
+    ]
+
+
+def explain_refusal(join: Join, profile: str) -> str | None:
+    """Why a profile does not offer the join, or None."""
+    if profile not in join.profiles:
+        return f"profile {profile!r} has no {join.family} join; it is offered by {', '.join(join.profiles)}"
+    if (lacking := join.find_lacking(profile)) is not None:
+        return f"profile {profile!r} has no {lacking}"
+    versioned = any(getattr(node, "history", None) is not None for node in join.inputs.values())
+    if versioned and profile in ("0.10.0", "0.10.2"):
+        return f"profile {profile!r} has no versioned tables"
+    return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -70,18 +70,24 @@ def load_files(root: Path, patterns: Sequence[str]) -> tuple[tuple[Pipeline, ...
     """
     by_name: dict[str, dict[str, Pipeline]] = {}
     package = package_of(root)
-    broken = [_report_missing(root, one) for one in patterns if not {*"*?["} & {*one} and not (root / one).is_file()]
+    missing = [one for one in patterns if not {*"*?["} & {*one} and not (root / one).is_file()]
+    says = "is not there; `pipelines` of rivermeet.toml names it"
+    broken = [BrokenFile(Path(one).stem, str(root / one), None, says) for one in missing]
     importlib.invalidate_caches()
     for path in _files(root, patterns):
         file = str(path)
         try:
-            declared = _find_pipeline(importlib.import_module(_module(package, path.relative_to(root))))
+            module = importlib.import_module(_module(package, path.relative_to(root)))
         except (Exception, SystemExit) as error:  # whatever a file may raise
             broken.append(BrokenFile(path.stem, file, _line(error, file), _describe_error(error, path)))
             continue
-        if declared is not None and not any(declared is other for other in by_name.get(declared.name, {}).values()):
+        declared = getattr(module, "PIPELINE", None)
+        if isinstance(declared, Pipeline) and declared not in by_name.get(declared.name, {}).values():
             by_name.setdefault(declared.name, {})[file] = declared
-    broken += _twice(by_name)
+    for name, (*others, last) in by_name.items():
+        if others:
+            says = f"pipeline '{name}' is declared by {list_choices(others)} too; give one of them another name"
+            broken.append(BrokenFile(name, last, None, says))
     sound = tuple(next(iter(by_name[name].values())) for name in sorted(by_name) if len(by_name[name]) == 1)
     return sound, tuple(broken)
 
@@ -107,25 +113,6 @@ def _module(package: str, file: Path) -> str:
     if "." in "".join(parts):
         raise ImportError(f"a file or folder with a dot in its name ({file}) cannot be imported; rename it")
     return ".".join([package, *(parts[:-1] if parts[-1] == "__init__" else parts)])
-
-
-def _find_pipeline(module: ModuleType) -> Pipeline | None:
-    found = getattr(module, "PIPELINE", None)
-    return found if isinstance(found, Pipeline) else None
-
-
-def _report_missing(root: Path, file: str) -> BrokenFile:
-    return BrokenFile(Path(file).stem, str(root / file), None, "is not there; `pipelines` of rivermeet.toml names it")
-
-
-def _twice(by_name: Mapping[str, Mapping[str, Pipeline]]) -> list[BrokenFile]:
-    found: list[BrokenFile] = []
-    for name, files in by_name.items():
-        if len(files) > 1:
-            *others, last = files
-            says = f"pipeline '{name}' is declared by {list_choices(others)} too; give one of them another name"
-            found.append(BrokenFile(name, last, None, says))
-    return found
 
 
 def _line(error: BaseException, file: str) -> int | None:

@@ -85,7 +85,7 @@ def svg(pipeline: Nodes) -> str:
 def describe(node: Node) -> str:
     """What a node is, in a few words."""
     if node.operation is None:
-        return f"{node.kind.replace('_', ' ')} of {type(getattr(node.source, 'reads', None)).__name__.lower()}"
+        return f"{node.kind_in_words} of {type(getattr(node.source, 'reads', None)).__name__.lower()}"
     return " ".join(filter(None, (node.operation.type, node.operation.family)))
 
 
@@ -100,22 +100,15 @@ def _arrows(pipeline: Nodes) -> list[tuple[Node, Node]]:
 
 
 def _columns(nodes: Sequence[Node]) -> list[list[Node]]:
-    columns: list[list[Node]] = []
-    column_of: dict[str, int] = {}
-    height: dict[str, float] = {}
+    inputs = {node.name: [*node.operation.inputs.values()] if node.operation is not None else [] for node in nodes}
+    at: dict[str, int] = {}
     for node in nodes:
-        inputs = list(node.operation.inputs.values()) if node.operation is not None else []
-        at = 1 + max((column_of[one.name] for one in inputs), default=-1)
-        column_of[node.name] = at
-        while len(columns) <= at:
-            columns.append([])
-        columns[at].append(node)
+        at[node.name] = 1 + max((at[one.name] for one in inputs[node.name]), default=-1)
+    columns = [[node for node in nodes if at[node.name] == x] for x in range(max(at.values(), default=-1) + 1)]
+    height: dict[str, float] = {}
     for column in columns:
-        inputs_of = {n.name: list(n.operation.inputs.values()) if n.operation is not None else [] for n in column}
-        middle = {
-            name: sum(height[one.name] for one in inputs) / len(inputs) if inputs else 0.0
-            for name, inputs in inputs_of.items()
-        }
+        heights = {node.name: [height[one.name] for one in inputs[node.name]] for node in column}
+        middle = {name: sum(found) / len(found) if found else 0.0 for name, found in heights.items()}
         column.sort(key=lambda node: middle[node.name])
         height |= {node.name: float(y) for y, node in enumerate(column)}
     return columns

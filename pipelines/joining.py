@@ -223,8 +223,8 @@ class GlobalOptions(TypedDict, total=False):
 
 def stream_stream(left: Stream, how: How, right: Stream, name: str, options: StreamStreamOptions) -> StreamStreamJoin:
     """A stream with a stream."""
-    validate_options(StreamStreamOptions, left, right, name, options)
-    window, semantics = options.get("window"), options.get("semantics", "3.1")
+    common = validate_common(StreamStreamJoin, StreamStreamOptions, left, how, right, name, options)
+    window, semantics = options.get("window"), common["semantics"]
     eager, optimized = options.get("eager", False), options.get("optimized", False)
     if not isinstance(window, JoinWindow):
         raise left.refuse(name, "a stream-stream join needs window=JoinWindow(before, after, grace)")
@@ -233,15 +233,14 @@ def stream_stream(left: Stream, how: How, right: Stream, name: str, options: Str
     if optimized and (how != "inner" or left is not right):
         raise left.refuse(name, "optimized is the inner self-join's operator; join the stream with itself")
     validate_copartitioned(left, right, name)
-    common = common_fields(StreamStreamJoin, left, how, right, name, options)
     return StreamStreamJoin(window=window, eager=eager, optimized=optimized, **common)
 
 
 def stream_table(left: Stream, how: How, right: Table, name: str, options: StreamTableOptions) -> StreamTableJoin:
     """A stream with a table of its key."""
-    validate_options(StreamTableOptions, left, right, name, options)
+    common = validate_common(StreamTableJoin, StreamTableOptions, left, how, right, name, options)
     validate_copartitioned(left, right, name)
-    grace, semantics = options.get("grace"), options.get("semantics", "3.1")
+    grace = options.get("grace")
     waits = None if grace is None else duration_ms(grace)
     if waits is not None and (right.history is None or not 0 <= waits <= right.history):
         raise left.refuse(
@@ -249,11 +248,9 @@ def stream_table(left: Stream, how: How, right: Table, name: str, options: Strea
             f"grace is {waits} ms, and '{right.name}' has a history of {right.history} ms: records can only wait for "
             "a versioned table, no longer than it remembers; declare it with history= of at least the grace",
         )
-    if semantics == "0.10.0" and how == "inner":
+    if common["semantics"] == "0.10.0" and how == "inner":
         raise left.refuse(name, "profile '0.10.0' has no inner stream-table join; choose left_join or a later profile")
-    validate_versioned(left, name, semantics, right)
     mapper = options.get("key") or {column: quote(column) for column in right.key}
-    common = common_fields(StreamTableJoin, left, how, right, name, options)
     return StreamTableJoin(key=mapper, grace=waits, **common)
 
 
@@ -266,37 +263,36 @@ def stream_windowed(
             name,
             "a stream and a windowed table have only a left join: each record picks a window; choose left_join",
         )
-    window = window_of(left, right, name, options)
+    window = pick_window(left, right, name, options)
     own = [column for column in right.key if column not in WINDOW_KEY]
     if own != list(left.key) or left.partitions != right.partitions:
         raise left.refuse(
             name,
-            f"not co-partitioned: '{left.name}' has key {list_choices(left.key)} in {partitions_of(left)}, "
-            f"'{right.name}' windows of {list_choices(own)} in {partitions_of(right)}; repartition with select_key()",
+            f"not co-partitioned: '{left.name}' has key {list_choices(left.key)} in {count_partitions(left)}, "
+            f"'{right.name}' windows of {list_choices(own)} in {count_partitions(right)}; "
+            "repartition with select_key()",
         )
-    if unknown := _unknown(StreamWindowedOptions, options):
-        raise left.refuse(name, f"a join with a windowed table has no option {list_choices(unknown)}")
-    return StreamTableJoin(key=window, **common_fields(StreamTableJoin, left, how, right, name, options))
+    common = validate_common(StreamTableJoin, StreamWindowedOptions, left, how, right, name, options)
+    return StreamTableJoin(key=window, **common)
 
 
 def stream_global(
     left: Stream, how: How, right: GlobalTable, name: str, options: StreamGlobalOptions
 ) -> StreamGlobalJoin:
     """A stream with a global table or view."""
-    validate_options(StreamGlobalOptions, left, right, name, options)
+    common = validate_common(StreamGlobalJoin, StreamGlobalOptions, left, how, right, name, options)
     bootstrap = options.get("bootstrap", "epoch")
     if bootstrap not in get_args(Bootstrap):
         raise left.refuse(name, f"bootstrap={bootstrap!r} is not one of {list_choices(get_args(Bootstrap))}")
     if right.kind == "global_view" and bootstrap != "epoch":
         raise left.refuse(name, f"'{right.name}' is a view, resolved as its tables stand; leave bootstrap='epoch'")
     mapper = key_expressions(left, right, name, "key", options.get("key"))
-    common = common_fields(StreamGlobalJoin, left, how, right, name, options)
     return StreamGlobalJoin(key=mapper, bootstrap=bootstrap, **common)
 
 
 def table_table(left: Table, how: How, right: Table, name: str, options: TableTableOptions) -> TableTableJoin:
     """A table with a table of its key, or a windowed table with a windowed one."""
-    validate_options(TableTableOptions, left, right, name, options)
+    common = validate_common(TableTableJoin, TableTableOptions, left, how, right, name, options)
     given = options.get("window_map")
     shift = None if given is None else duration_ms(given)
     ours, theirs = (getattr(table, "windows", None) for table in (left, right))
@@ -307,8 +303,6 @@ def table_table(left: Table, how: How, right: Table, name: str, options: TableTa
             name, f"'{left.name}' has windows {ours}, '{right.name}' {theirs}: they have no windows in common"
         )
     validate_copartitioned(left, right, name)
-    validate_versioned(left, name, options.get("semantics", "3.1"), left, right)
-    common = common_fields(TableTableJoin, left, how, right, name, options)
     return TableTableJoin(window_map=shift, **_cache_options(left, name, options), **common)
 
 
@@ -317,16 +311,15 @@ def foreign_key(
     how: How,
     right: Table,
     name: str,
-    options: ForeignKeyOptions,
+    options: ForeignKeyOptions | TableWindowedOptions,
     pointing: Mapping[str, str] | None = None,
+    known: type = ForeignKeyOptions,
 ) -> ForeignKeyJoin:
     """A table with the table that its rows refer to; ``pointing`` replaces its ``foreign_key``."""
-    validate_options(ForeignKeyOptions, left, right, name, options)
+    common = validate_common(ForeignKeyJoin, known, left, how, right, name, options)
     if how == "outer":
         raise left.refuse(name, "a foreign-key join has no outer form; choose join or left_join")
     extractor = pointing or key_expressions(left, right, name, "foreign_key", options.get("foreign_key"))
-    validate_versioned(left, name, options.get("semantics", "3.1"), left, right)
-    common = common_fields(ForeignKeyJoin, left, how, right, name, options)
     return ForeignKeyJoin(foreign_key=extractor, **_cache_options(left, name, options), **common)
 
 
@@ -355,10 +348,8 @@ def table_windowed(
             f"a table and a windowed table have only a left join: the row picks its window; '{right.name}' has "
             "windows that no row picks. Choose left_join with window_start",
         )
-    picked = window_of(left, right, name, options)
-    validate_options(TableWindowedOptions, left, right, name, options)
-    others: Any = {option: given for option, given in options.items() if option != "window_start"}
-    return foreign_key(left, how, right, name, others, picked)
+    picked = pick_window(left, right, name, options)
+    return foreign_key(left, how, right, name, options, picked, TableWindowedOptions)
 
 
 def one_to_many(one: Table, many: Table, name: str, options: OneToManyOptions) -> OneToManyJoin:
@@ -370,10 +361,10 @@ def one_to_many(one: Table, many: Table, name: str, options: OneToManyOptions) -
             f"the result is keyed by both keys, and '{one.name}' and '{many.name}' both have {list_choices(both)}; "
             "rename the key columns of one of them",
         )
-    validate_options(OneToManyOptions, one, many, name, options)
+    common = validate_common(OneToManyJoin, OneToManyOptions, one, "inner", many, name, options)
     extractor = key_expressions(many, one, name, "foreign_key", options.get("foreign_key"))
-    common = common_fields(OneToManyJoin, one, "inner", many, name, options)
-    return OneToManyJoin(foreign_key=extractor, cache=_cache(one, name, options.get("cache")), **common)
+    cache = _cache_options(one, name, options)["cache"]
+    return OneToManyJoin(foreign_key=extractor, cache=cache, **common)
 
 
 def global_global(
@@ -382,33 +373,30 @@ def global_global(
     """A global table or view with another one."""
     if how == "outer":
         raise left.refuse(name, "global tables have no outer join: nothing would find a right row that stands alone")
-    validate_options(GlobalOptions, left, right, name, options)
-    common = common_fields(GlobalGlobalJoin, left, how, right, name, options)
+    common = validate_common(GlobalGlobalJoin, GlobalOptions, left, how, right, name, options)
     return GlobalGlobalJoin(key=key_expressions(left, right, name, "key", options.get("key")), **common)
 
 
-def validate_options(known: type, left: Node, right: Node, name: str, options: Mapping[str, Any]) -> None:
-    """Refuse an option that the join does not have."""
-    if unknown := _unknown(known, options):
+def validate_common(
+    family: type[Join], known: type, left: Node, how: How, right: Node, name: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The validated fields that all joins share; an option that the join does not have is refused."""
+    unknown = [option for option in options if option not in known.__annotations__]
+    if unknown:
         raise left.refuse(
             name,
-            f"the join of a {kind_of(left)} with a {kind_of(right)} has no option {list_choices(unknown)}; "
+            f"the join of a {left.kind_in_words} with a {right.kind_in_words} has no option {list_choices(unknown)}; "
             f"it has {list_choices(known.__annotations__)}",
         )
-
-
-def _unknown(known: type, options: Mapping[str, Any]) -> list[str]:
-    return [option for option in options if option not in known.__annotations__]
-
-
-def common_fields(
-    family: type[Join], left: Node, how: How, right: Node, name: str, options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The validated fields that all joins share."""
     semantics, idle = options.get("semantics", "3.1"), options.get("max_task_idle_ms", 0)
     if semantics not in family.profiles:
         raise left.refuse(
             name, f"semantics={semantics!r}: a {family.family} join has the profiles {list_choices(family.profiles)}"
+        )
+    versioned = [node.name for node in (left, right) if getattr(node, "history", None) is not None]
+    if versioned and semantics in ("0.10.0", "0.10.2"):
+        raise left.refuse(
+            name, f"{list_choices(versioned)} has a history, which profile {semantics!r} does not know (KIP-889)"
         )
     if idle is not None and idle < 0:
         raise left.refuse(name, f"max_task_idle_ms is {idle}; give 0 or more, or None to wait for ever")
@@ -429,18 +417,10 @@ def common_fields(
 
 
 def _cache_options(node: Node, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    return {"cache": _cache(node, name, options.get("cache")), "materialized": options.get("materialized", False)}
-
-
-def _cache(node: Node, name: str, cache: Cache | None) -> Cache | None:
+    cache = options.get("cache")
     if cache is not None and cache not in get_args(Cache):
         raise node.refuse(name, f"cache={cache!r} is not one of {list_choices(get_args(Cache))}, or None")
-    return cache
-
-
-def kind_of(node: Node) -> str:
-    """The kind of a node, in words."""
-    return node.kind.replace("_", " ")
+    return {"cache": cache, "materialized": options.get("materialized", False)}
 
 
 def validate_one_pipeline(left: Node, right: Node, name: str) -> None:
@@ -456,24 +436,15 @@ def validate_copartitioned(left: Node, right: Node, name: str) -> None:
     if left.partitions != right.partitions or dict(left.key) != dict(right.key):
         raise left.refuse(
             name,
-            f"not co-partitioned: '{left.name}' has {partitions_of(left)} and key {dict(left.key)}, "
-            f"'{right.name}' has {partitions_of(right)} and key {dict(right.key)}; "
+            f"not co-partitioned: '{left.name}' has {count_partitions(left)} and key {dict(left.key)}, "
+            f"'{right.name}' has {count_partitions(right)} and key {dict(right.key)}; "
             "declare both with the same key columns, types and partitions, or repartition a stream with select_key()",
         )
 
 
-def partitions_of(node: Node) -> str:
+def count_partitions(node: Node) -> str:
     """How many partitions a node has, in words."""
     return pluralize(node.partitions, "partition") if node.partitions else "the partitions of its topic"
-
-
-def validate_versioned(left: Node, name: str, semantics: str, *tables: Table) -> None:
-    """Refuse versioned tables in profiles without them."""
-    old = [t.name for t in tables if t.history is not None]
-    if old and semantics in ("0.10.0", "0.10.2"):
-        raise left.refuse(
-            name, f"{list_choices(old)} has a history, which profile {semantics!r} does not know (KIP-889)"
-        )
 
 
 def key_expressions(
@@ -492,7 +463,7 @@ def key_expressions(
     )
 
 
-def window_of(left: Node, right: WindowedTable, name: str, options: Mapping[str, Any]) -> dict[str, str]:
+def pick_window(left: Node, right: WindowedTable, name: str, options: Mapping[str, Any]) -> dict[str, str]:
     """Key of the windowed row that a left record picks."""
     start = options.get("window_start")
     if start is None or not isinstance(right.windows, TimeWindows):

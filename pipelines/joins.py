@@ -49,8 +49,6 @@ class Operation:
         Whether rows have the value columns of their input.
     meets_many
         Whether one record may cause several rows of one key.
-    table_first
-        Whether an epoch's records of a table go before its other records.
     select
         Output column to its expression, if rows are computed from columns.
     max_task_idle_ms
@@ -116,7 +114,7 @@ class Operation:
     @property
     def description(self) -> str:
         """Sentences that say what it does."""
-        names = " and ".join(f"{node.kind.replace('_', ' ')} `{node.name}`" for node in self.inputs.values())
+        names = " and ".join(f"{node.kind_in_words} `{node.name}`" for node in self.inputs.values())
         if self.type is None:
             return f"{self.family.replace('-', ' ').capitalize()} of {names}{self.detail}."
         return f"{self.type.capitalize()} join of {names}{self.detail}. Semantics {self.semantics}."

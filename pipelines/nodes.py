@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 from rivermeet.pipelines import joining
 from rivermeet.pipelines.errors import DeclarationError, list_choices
 from rivermeet.pipelines.expressions import Expr
-from rivermeet.pipelines.joining import WINDOW_KEY
+from rivermeet.pipelines.joining import (
+    WINDOW_KEY,
+    ForeignKeyOptions,
+    GlobalOptions,
+    OneToManyOptions,
+    StreamGlobalOptions,
+    StreamStreamOptions,
+    StreamTableOptions,
+    StreamWindowedOptions,
+    TableTableOptions,
+    TableWindowedOptions,
+)
 from rivermeet.pipelines.joins import GlobalGlobalJoin, How, Join, Operation, ValueExpr
 from rivermeet.pipelines.operations import (
     Aggregation,
@@ -29,7 +40,7 @@ from rivermeet.pipelines.operations import (
     WindowedAggregate,
 )
 from rivermeet.pipelines.reads.kafka import Format
-from rivermeet.pipelines.shadow.declaration import Shadow, shadow
+from rivermeet.pipelines.shadow import Shadow, shadow
 from rivermeet.pipelines.sink import TopicSink, Written, WrittenValue, topic_sink
 from rivermeet.pipelines.source import Source
 from rivermeet.pipelines.window import SlidingWindows, TimeWindows, duration_ms
@@ -90,6 +101,11 @@ class Node:
     def source(self) -> Source | None:
         """The source that this node is read from, or None for a computed one."""
         return self.origin if isinstance(self.origin, Source) else None
+
+    @property
+    def kind_in_words(self) -> str:
+        """Its kind as messages name it, such as ``global table``."""
+        return self.kind.replace("_", " ")
 
     @property
     def is_table(self) -> bool:
@@ -220,15 +236,11 @@ class Stream(Node):
     kind = "stream"
 
     @overload
-    def join(
-        self, other: Stream, name: str | None = None, **options: Unpack[joining.StreamStreamOptions]
-    ) -> Stream: ...
+    def join(self, other: Stream, name: str | None = None, **options: Unpack[StreamStreamOptions]) -> Stream: ...
     @overload
-    def join(self, other: Table, name: str | None = None, **options: Unpack[joining.StreamTableOptions]) -> Stream: ...
+    def join(self, other: Table, name: str | None = None, **options: Unpack[StreamTableOptions]) -> Stream: ...
     @overload
-    def join(
-        self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.StreamGlobalOptions]
-    ) -> Stream: ...
+    def join(self, other: GlobalTable, name: str | None = None, **options: Unpack[StreamGlobalOptions]) -> Stream: ...
     def join(self, other: Node, name: str | None = None, **options: object) -> Stream:
         """Inner join: a row for each record that finds a partner.
 
@@ -256,20 +268,16 @@ class Stream(Node):
         return self._join("inner", other, name, options)
 
     @overload
-    def left_join(
-        self, other: Stream, name: str | None = None, **options: Unpack[joining.StreamStreamOptions]
-    ) -> Stream: ...
+    def left_join(self, other: Stream, name: str | None = None, **options: Unpack[StreamStreamOptions]) -> Stream: ...
     @overload
     def left_join(
-        self, other: WindowedTable, name: str | None = None, **options: Unpack[joining.StreamWindowedOptions]
+        self, other: WindowedTable, name: str | None = None, **options: Unpack[StreamWindowedOptions]
     ) -> Stream: ...
     @overload
-    def left_join(
-        self, other: Table, name: str | None = None, **options: Unpack[joining.StreamTableOptions]
-    ) -> Stream: ...
+    def left_join(self, other: Table, name: str | None = None, **options: Unpack[StreamTableOptions]) -> Stream: ...
     @overload
     def left_join(
-        self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.StreamGlobalOptions]
+        self, other: GlobalTable, name: str | None = None, **options: Unpack[StreamGlobalOptions]
     ) -> Stream: ...
     def left_join(self, other: Node, name: str | None = None, **options: object) -> Stream:
         """Join that keeps left records without a partner.
@@ -292,9 +300,7 @@ class Stream(Node):
         """
         return self._join("left", other, name, options)
 
-    def outer_join(
-        self, other: Stream, name: str | None = None, **options: Unpack[joining.StreamStreamOptions]
-    ) -> Stream:
+    def outer_join(self, other: Stream, name: str | None = None, **options: Unpack[StreamStreamOptions]) -> Stream:
         """Join of two streams that keeps records of both without a partner.
 
         Parameters
@@ -321,7 +327,7 @@ class Stream(Node):
         elif how == "outer":
             raise self.refuse(
                 name,
-                f"a stream and a {joining.kind_of(other)} have no outer join: only the stream's records cause rows, "
+                f"a stream and a {other.kind_in_words} have no outer join: only the stream's records cause rows, "
                 "so nothing could report a row of the table that none looked up; choose join or left_join",
             )
         elif isinstance(other, GlobalTable):
@@ -388,7 +394,7 @@ class Stream(Node):
         if not isinstance(other, Stream):
             raise self.refuse(
                 name,
-                f"a stream merges with a stream, and '{other.name}' is a {joining.kind_of(other)}; "
+                f"a stream merges with a stream, and '{other.name}' is a {other.kind_in_words}; "
                 "read it with to_stream()",
             )
         joining.validate_one_pipeline(self, other, name)
@@ -396,7 +402,7 @@ class Stream(Node):
             raise self.refuse(
                 name,
                 f"'{self.name}' has key {dict(self.key)}, value {list_choices(self.value)}, "
-                f"{joining.partitions_of(self)}; "
+                f"{joining.count_partitions(self)}; "
                 f"'{other.name}' has key {dict(other.key)}, value {list_choices(other.value)}, {other.partitions}: "
                 "make them equal with map_values() and select_key()",
             )
@@ -457,9 +463,9 @@ class Table(Node):
     kind = "table"
 
     @overload
-    def join(self, other: Table, name: str | None = None, **options: Unpack[joining.TableTableOptions]) -> Table: ...
+    def join(self, other: Table, name: str | None = None, **options: Unpack[TableTableOptions]) -> Table: ...
     @overload
-    def join(self, other: Table, name: str | None = None, **options: Unpack[joining.ForeignKeyOptions]) -> Table: ...
+    def join(self, other: Table, name: str | None = None, **options: Unpack[ForeignKeyOptions]) -> Table: ...
     def join(self, other: Node, name: str | None = None, **options: object) -> Table:
         """Inner join with a table of the same key, or on a foreign key.
 
@@ -483,16 +489,12 @@ class Table(Node):
 
     @overload
     def left_join(
-        self, other: WindowedTable, name: str | None = None, **options: Unpack[joining.TableWindowedOptions]
+        self, other: WindowedTable, name: str | None = None, **options: Unpack[TableWindowedOptions]
     ) -> Table: ...
     @overload
-    def left_join(
-        self, other: Table, name: str | None = None, **options: Unpack[joining.TableTableOptions]
-    ) -> Table: ...
+    def left_join(self, other: Table, name: str | None = None, **options: Unpack[TableTableOptions]) -> Table: ...
     @overload
-    def left_join(
-        self, other: Table, name: str | None = None, **options: Unpack[joining.ForeignKeyOptions]
-    ) -> Table: ...
+    def left_join(self, other: Table, name: str | None = None, **options: Unpack[ForeignKeyOptions]) -> Table: ...
     def left_join(self, other: Node, name: str | None = None, **options: object) -> Table:
         """Join that keeps left rows without a partner; parameters as for `join`.
 
@@ -512,7 +514,7 @@ class Table(Node):
         """
         return self._join("left", other, name, options)
 
-    def outer_join(self, other: Table, name: str | None = None, **options: Unpack[joining.TableTableOptions]) -> Table:
+    def outer_join(self, other: Table, name: str | None = None, **options: Unpack[TableTableOptions]) -> Table:
         """Join on the key that keeps rows of both sides; refused for foreign keys.
 
         Parameters
@@ -531,9 +533,7 @@ class Table(Node):
         """
         return self._join("outer", other, name, options)
 
-    def one_to_many_join(
-        self, many: Table, name: str | None = None, **options: Unpack[joining.OneToManyOptions]
-    ) -> Table:
+    def one_to_many_join(self, many: Table, name: str | None = None, **options: Unpack[OneToManyOptions]) -> Table:
         """Inner join with the rows of ``many`` that refer to this table; the result is keyed by both keys.
 
         Parameters
@@ -554,7 +554,7 @@ class Table(Node):
         if not isinstance(many, Table):
             raise self.refuse(
                 name,
-                f"a table is joined with the many rows of a table, and '{many.name}' is a {joining.kind_of(many)}; "
+                f"a table is joined with the many rows of a table, and '{many.name}' is a {many.kind_in_words}; "
                 "use table()",
             )
         spec = joining.one_to_many(self, many, name, options)
@@ -571,7 +571,7 @@ class Table(Node):
             )
             raise self.refuse(
                 name,
-                f"a table joins a table, and '{other.name}' is a {joining.kind_of(other)}: {why}; "
+                f"a table joins a table, and '{other.name}' is a {other.kind_in_words}: {why}; "
                 "start from the stream, or declare it with table()",
             )
         if isinstance(self, WindowedTable) and not isinstance(other, WindowedTable):
@@ -655,7 +655,7 @@ class GlobalTable(Node):
 
     kind = "global_table"
 
-    def join(self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.GlobalOptions]) -> GlobalView:
+    def join(self, other: GlobalTable, name: str | None = None, **options: Unpack[GlobalOptions]) -> GlobalView:
         """A view of this table's rows that have a match in the other, with that match.
 
         Parameters
@@ -674,9 +674,7 @@ class GlobalTable(Node):
         """
         return self._join("inner", other, name, options)
 
-    def left_join(
-        self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.GlobalOptions]
-    ) -> GlobalView:
+    def left_join(self, other: GlobalTable, name: str | None = None, **options: Unpack[GlobalOptions]) -> GlobalView:
         """A view of all of this table's rows, with their match in the other if there is one; parameters as for `join`.
 
         Examples
@@ -686,9 +684,7 @@ class GlobalTable(Node):
         """
         return self._join("left", other, name, options)
 
-    def outer_join(
-        self, other: GlobalTable, name: str | None = None, **options: Unpack[joining.GlobalOptions]
-    ) -> GlobalView:
+    def outer_join(self, other: GlobalTable, name: str | None = None, **options: Unpack[GlobalOptions]) -> GlobalView:
         """Refused: a right row that no left row refers to cannot be found.
 
         Examples
@@ -704,7 +700,7 @@ class GlobalTable(Node):
         if not isinstance(other, GlobalTable):
             raise self.refuse(
                 name,
-                f"a global table joins a global table, and '{other.name}' is a {joining.kind_of(other)}: a global "
+                f"a global table joins a global table, and '{other.name}' is a {other.kind_in_words}: a global "
                 f"table's update never triggers; start from '{other.name}'",
             )
         spec = joining.global_global(self, how, other, name, options)
@@ -804,21 +800,3 @@ class WindowedStream:
         spec = WindowedAggregate(input=stream, windows=self.windows, aggregations=aggregations)
         key = {**stream.key, **WINDOW_KEY}
         return stream._make(WindowedTable, name, spec, aggregations, key=key, windows=self.windows, fold=fold)
-
-
-__all__ = [
-    "DEFAULT_PARTITIONS",
-    "OF_ITS_TOPIC",
-    "RESERVED",
-    "Aggregation",
-    "GlobalTable",
-    "GlobalView",
-    "GroupedStream",
-    "GroupedTable",
-    "How",
-    "Node",
-    "Stream",
-    "Table",
-    "WindowedStream",
-    "WindowedTable",
-]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TypedDict, TypeVar, Unpack, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from rivermeet.pipelines.check import Check, Severity, validate_check
 from rivermeet.pipelines.errors import DeclarationError, NotFoundError, OptionError, list_choices
 from rivermeet.pipelines.expressions import Expr, quote
 from rivermeet.pipelines.nodes import DEFAULT_PARTITIONS, OF_ITS_TOPIC, RESERVED, GlobalTable, Node, Stream, Table
-from rivermeet.pipelines.of_the_run import problem_of_the_run
-from rivermeet.pipelines.reads.names import refuse_alike
-from rivermeet.pipelines.reads.reads import Reads
-from rivermeet.pipelines.shadow.declaration import Shadow
+from rivermeet.pipelines.reads.reads import Reads, refuse_alike
+from rivermeet.pipelines.shadow import Shadow
 from rivermeet.pipelines.sink import TopicSink
-from rivermeet.pipelines.source import FIRST_INSTANT, DuplicateFiles, Source
+from rivermeet.pipelines.source import DuplicateFiles, Source
+from rivermeet.pipelines.sql_text import find_unrepeatable
 from rivermeet.pipelines.types import has_map, normalize_type
 from rivermeet.pipelines.window import duration_ms
 
@@ -24,6 +23,7 @@ SHORTEST_FRESHNESS = 60_000
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _N = TypeVar("_N", bound=Node)
 Columns = Sequence[str] | Mapping[str, str | Expr]
+Refuse = Callable[[str], DeclarationError]
 
 
 class SourceOptions(TypedDict, total=False):
@@ -80,6 +80,8 @@ class SourceOptions(TypedDict, total=False):
 
 FOLDS = ("run", "due", None)
 _OPTIONS = tuple(SourceOptions.__annotations__)
+_OF_SOURCES = {field.name for field in fields(Source)} - {"reads", "key", "value", "timestamp"}
+"""Options that a `Source` has by the same name."""
 
 
 class Pipeline:
@@ -251,25 +253,24 @@ class Pipeline:
     def add(self, node: _N) -> _N:
         """Add a node that was declared on another one."""
         if not _NAME.fullmatch(node.name):
-            raise DeclarationError(self.name, node.name, "a name is letters, digits and _, a letter first")
+            raise node.refuse(node.name, "a name is letters, digits and _, a letter first")
         if node.name in self._nodes:
-            raise DeclarationError(self.name, node.name, f"declared twice; taken names are {list_choices(self._nodes)}")
+            raise node.refuse(node.name, f"declared twice; taken names are {list_choices(self._nodes)}")
         if node.fold not in FOLDS or (node.fold is not None and not node.is_table):
             why = f"fold is {node.fold!r}; give 'run', 'due' or None" if node.is_table else "a stream is not folded"
-            raise DeclarationError(self.name, node.name, why)
+            raise node.refuse(node.name, why)
         try:
             refuse_alike([*node.key, *node.value], "its result")
         except ValueError as error:
-            raise DeclarationError(self.name, node.name, str(error)) from None
+            raise node.refuse(node.name, str(error)) from None
         inputs = node.operation.inputs.values() if node.operation else ()
         columns = node.source.reads.schema if node.source else [c for n in inputs for c in (*n.key, *n.value)]
-        problem = problem_of_the_run(node.origin, columns)
+        problem = find_unrepeatable(node.origin, columns)
         if problem is not None:
-            raise DeclarationError(self.name, node.name, problem)
+            raise node.refuse(node.name, problem)
         for column, kind in node.key.items():
             if has_map(kind):
-                raise DeclarationError(
-                    self.name,
+                raise node.refuse(
                     node.name,
                     f"key column '{column}' is {kind}, and a MAP is no key: two with the same entries may be unequal; "
                     "take one of its values, or sort_array(map_entries(column)) as an ARRAY",
@@ -277,30 +278,30 @@ class Pipeline:
         self._nodes[node.name] = node
         return node
 
+    def _validate_own(self, node: Node, about: str = "") -> None:
+        """Refuse a node of another pipeline."""
+        if self._nodes.get(node.name) is not node:
+            there = list_choices(self._nodes)
+            raise DeclarationError(self.name, node.name, f"{about}is no node of this pipeline; there are {there}")
+
     def add_sink(self, sink: TopicSink) -> TopicSink:
         """Add a topic that one of the nodes is written to."""
-        if self._nodes.get(sink.node.name) is not sink.node:
-            raise DeclarationError(
-                self.name, sink.node.name, f"is no node of this pipeline; there are {list_choices(self._nodes)}"
-            )
+        node = sink.node
+        self._validate_own(node)
         if sink.topic in self._sinks:
             other = self._sinks[sink.topic].node.name
-            raise sink.node.refuse(
-                sink.node.name, f"topic {sink.topic!r} is written by '{other}' already; name another"
-            )
+            raise node.refuse(node.name, f"topic {sink.topic!r} is written by '{other}' already; name another")
         self._sinks[sink.topic] = sink
         return sink
 
     def add_shadow(self, shadow: Shadow) -> Shadow:
         """Add a topic of an application that one of the nodes is compared with."""
-        if self._nodes.get(shadow.node.name) is not shadow.node:
-            raise DeclarationError(
-                self.name, shadow.node.name, f"is no node of this pipeline; there are {list_choices(self._nodes)}"
-            )
+        node = shadow.node
+        self._validate_own(node)
         if shadow.topic in self._shadows:
             other = self._shadows[shadow.topic].node.name
-            raise shadow.node.refuse(
-                shadow.node.name, f"topic {shadow.topic!r} is compared with '{other}' already; it has one answer"
+            raise node.refuse(
+                node.name, f"topic {shadow.topic!r} is compared with '{other}' already; it has one answer"
             )
         self._shadows[shadow.topic] = shadow
         return shadow
@@ -336,18 +337,12 @@ class Pipeline:
         ...     "SELECT * FROM {rows} WHERE value.delay IS NULL").severity
         'warning'
         """
-        if self._nodes.get(node.name) is not node:
-            raise DeclarationError(
-                self.name,
-                node.name,
-                f"check {id!r}: '{node.name}' is no node of this pipeline; there are {list_choices(self._nodes)}",
-            )
+        self._validate_own(node, f"check {id!r}: '{node.name}' ")
         rule = validate_check(node, Check(node.name, id, sentence, violations, severity, blocking))
         others = self.checks_of(node)
         if any(other.id == id for other in others):
-            raise node.refuse(
-                node.name, f"check {id!r} is declared twice; there are {list_choices(c.id for c in others)}"
-            )
+            ids = list_choices(other.id for other in others)
+            raise node.refuse(node.name, f"check {id!r} is declared twice; there are {ids}")
         self._checks[node.name] = (*others, rule)
         return rule
 
@@ -364,11 +359,25 @@ class Pipeline:
         options: SourceOptions,
         add: bool = True,
     ) -> _N:
+        def refuse(problem: str) -> DeclarationError:
+            return DeclarationError(self.name, name, problem)
+
         if partitions is not None and partitions < 1:
-            raise DeclarationError(self.name, name, f"partitions is {partitions}; give 1 or more")
-        source = self._source(name, reads, options, is_table=issubclass(kind, Table | GlobalTable))
+            raise refuse(f"partitions is {partitions}; give 1 or more")
+        try:
+            source = _declare_source(refuse, reads, options, is_table=issubclass(kind, Table | GlobalTable))
+        except DeclarationError:
+            raise
+        except ValueError as error:
+            raise refuse(str(error)) from None
         if partitions is None and reads.keeps_partitions:
-            self._refuse_other_key(name, source, reads)
+            # Equal keys may be in several of the topic's partitions if they are others than the topic's.
+            own = reads.key_columns
+            if sorted(e.sql for e in source.key.values()) != sorted(quote(column) for column in own):
+                raise refuse(
+                    f"key {list_choices(source.key)} is not the key of {reads.label} ({list_choices(own)}), "
+                    "so that equal keys may lie in several of its partitions; give partitions=N to rehash them"
+                )
             partitions = OF_ITS_TOPIC
         node = kind(
             pipeline=self,
@@ -382,88 +391,53 @@ class Pipeline:
         )
         return self.add(node) if add else node
 
-    def _refuse_other_key(self, name: str, source: Source, reads: Reads) -> None:
-        """Refuse another key in the topic's partitions: equal keys may be in several of them."""
-        if sorted(e.sql for e in source.key.values()) != sorted(quote(column) for column in reads.key_columns):
-            raise DeclarationError(
-                self.name,
-                name,
-                f"key {list_choices(source.key)} is not the key of {reads.label} ({list_choices(reads.key_columns)}), "
-                "so that equal keys may lie in several of its partitions; give partitions=N to rehash them",
-            )
 
-    def _source(self, name: str, reads: Reads, options: SourceOptions, is_table: bool) -> Source:
-        unknown = set(options) - set(_OPTIONS)
-        if unknown:
-            raise DeclarationError(
-                self.name, name, f"no option {list_choices(unknown)}; there are {list_choices(_OPTIONS)}"
-            )
+def _declare_source(refuse: Refuse, reads: Reads, options: Mapping[str, Any], is_table: bool) -> Source:
+    """The validated source with the declared options, and the defaults of what it reads."""
+    unknown = set(options) - set(_OPTIONS)
+    if unknown:
+        raise refuse(f"no option {list_choices(unknown)}; there are {list_choices(_OPTIONS)}")
+    options = reads.options(options, is_table)
+    for column, kind in reads.schema.items():
         try:
-            options = cast(SourceOptions, reads.options(options, is_table))
+            normalize_type(kind)
         except ValueError as error:
-            raise DeclarationError(self.name, name, str(error)) from None
-        for column, kind in reads.schema.items():
-            try:
-                normalize_type(kind)
-            except ValueError as error:
-                raise DeclarationError(self.name, name, f"column '{column}': {error}") from None
-        lacking = [option for option in ("key", "timestamp") if option not in options]
-        if lacking:
-            raise DeclarationError(self.name, name, f"a source of {reads.what} needs {list_choices(lacking)}")
-        keys = self._columns(name, "key", reads, options.get("key", ()))
-        value = options.get("value")
-        if value is None:
-            used = {e.sql for e in keys.values()}
-            value = [c for c in reads.value_columns if c not in keys and quote(c) not in used]
-        values = self._columns(name, "value", reads, value)
-        clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
-        if clash:
-            raise DeclarationError(
-                self.name, name, f"column {list_choices(clash)} is both key and value, or reserved; rename it"
-            )
-        share = options.get("max_bad_share", 0.01)
-        if not 0 <= share <= 1:
-            raise DeclarationError(self.name, name, f"max_bad_share is {share}; give a share between 0 and 1")
-        timestamp = options.get("timestamp", "")
-        if not isinstance(timestamp, str | Expr):
-            raise DeclarationError(self.name, name, f"timestamp is {timestamp!r}; give SQL, or expr(SQL, TYPE)")
-        try:
-            return Source(
-                reads,
-                keys,
-                values,
-                timestamp.sql if isinstance(timestamp, Expr) else timestamp,
-                options.get("time_zone", "UTC"),
-                options.get("tombstone"),
-                options.get("where"),
-                share,
-                options.get("not_before", FIRST_INSTANT),
-                options.get("not_after"),
-                options.get("max_ahead"),
-                options.get("duplicate_files", "dead_letter"),
-                timestamp.type if isinstance(timestamp, Expr) else None,
-            )
-        except ValueError as error:
-            raise DeclarationError(self.name, name, str(error)) from None
+            raise refuse(f"column '{column}': {error}") from None
+    lacking = [option for option in ("key", "timestamp") if option not in options]
+    if lacking:
+        raise refuse(f"a source of {reads.what} needs {list_choices(lacking)}")
+    keys = _name_columns(refuse, "key", reads, options["key"])
+    value = options.get("value")
+    if value is None:
+        used = {e.sql for e in keys.values()}
+        value = [c for c in reads.value_columns if c not in keys and quote(c) not in used]
+    values = _name_columns(refuse, "value", reads, value)
+    clash = [c for c in values if c in keys] + [c for c in (*keys, *values) if c in RESERVED]
+    if clash:
+        raise refuse(f"column {list_choices(clash)} is both key and value, or reserved; rename it")
+    timestamp = options["timestamp"]
+    if not isinstance(timestamp, str | Expr):
+        raise refuse(f"timestamp is {timestamp!r}; give SQL, or expr(SQL, TYPE)")
+    sql, kind = (timestamp.sql, timestamp.type) if isinstance(timestamp, Expr) else (timestamp, None)
+    others = {option: given for option, given in options.items() if option in _OF_SOURCES}
+    return Source(reads, keys, values, sql, timestamp_type=kind, **others)
 
-    def _columns(self, name: str, what: str, reads: Reads, given: Columns) -> dict[str, Expr]:
-        pairs = given.items() if isinstance(given, Mapping) else [(c, c) for c in given]
-        columns: dict[str, Expr] = {}
-        for column, sql in pairs:
-            if isinstance(sql, Expr):
-                columns[column] = sql
-            elif sql in reads.schema:
-                columns[column] = Expr(quote(sql), normalize_type(reads.schema[sql]))
-            else:
-                raise DeclarationError(
-                    self.name,
-                    name,
-                    f"{what} column '{column}' is {sql!r}, which is no column of the source "
-                    f"({list_choices(reads.schema)}); write expr({sql!r}, TYPE) for an expression",
-                )
-        if not columns:
-            raise DeclarationError(self.name, name, f"it has no {what}: name at least one column")
-        return columns
+
+def _name_columns(refuse: Refuse, what: str, reads: Reads, given: Columns) -> dict[str, Expr]:
+    columns: dict[str, Expr] = {}
+    for column, sql in given.items() if isinstance(given, Mapping) else [(c, c) for c in given]:
+        if isinstance(sql, Expr):
+            columns[column] = sql
+        elif sql in reads.schema:
+            columns[column] = Expr(quote(sql), normalize_type(reads.schema[sql]))
+        else:
+            raise refuse(
+                f"{what} column '{column}' is {sql!r}, which is no column of the source "
+                f"({list_choices(reads.schema)}); write expr({sql!r}, TYPE) for an expression"
+            )
+    if not columns:
+        raise refuse(f"it has no {what}: name at least one column")
+    return columns
 
 
 def _several(pipeline: str, given: Sequence[str]) -> tuple[str, ...]:

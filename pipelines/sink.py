@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rivermeet.pipelines.errors import DeclarationError
 from rivermeet.pipelines.reads.kafka import JSON, TOPIC, Avro, Number, Protobuf, Raw, Text
 
 if TYPE_CHECKING:
@@ -63,28 +62,23 @@ def topic_sink(
     node: Node, topic: str, value: WrittenValue | None, key: Written | None, partitions: int | None
 ) -> TopicSink:
     """The validated sink of a node."""
+    place = f"{node.name}.to_topic({topic!r})"
     if not TOPIC.fullmatch(topic):
-        raise _refuse(node, topic, "a topic's name is letters, digits, '.', '_' and '-'")
+        raise node.refuse(place, "a topic's name is letters, digits, '.', '_' and '-'")
     if not node.is_stored:
-        raise _refuse(node, topic, "a view has no changelog; write what it is made of")
+        raise node.refuse(place, "a view has no changelog; write what it is made of")
     if partitions is not None and partitions < 1:
-        raise _refuse(node, topic, f"partitions is {partitions}; give 1 or more")
+        raise node.refuse(place, f"partitions is {partitions}; give 1 or more")
     value = JSON() if value is None else value
     if not isinstance(value, JSON | Avro | Protobuf):
-        raise _refuse(node, topic, f"values are written as JSON, Avro or Protobuf, and value is {value!r}")
+        raise node.refuse(place, f"values are written as JSON, Avro or Protobuf, and value is {value!r}")
     if value.schema or getattr(value, "writer", None) or getattr(value, "descriptor", None):
-        raise _refuse(
-            node, topic, f"value={value!r}: what is written has the columns of its node; leave the schema out"
-        )
+        raise node.refuse(place, f"value={value!r}: what is written has the columns of its node; leave the schema out")
     types = [kind.upper() for kind in node.key.values()]
     chosen = key if key is not None else Text() if types == ["STRING"] else JSON()
     if not isinstance(chosen, JSON | Text | Number | Raw):
-        raise _refuse(node, topic, f"keys are written as JSON, Text, Number or Raw, and key is {chosen!r}")
+        raise node.refuse(place, f"keys are written as JSON, Text, Number or Raw, and key is {chosen!r}")
     wanted = chosen.type.upper() if isinstance(chosen, Number) else _TYPES.get(type(chosen))
     if wanted is not None and types != [wanted]:
-        raise _refuse(node, topic, f"key={chosen!r} needs one key column of type {wanted}, and the key is {types}")
+        raise node.refuse(place, f"key={chosen!r} needs one key column of type {wanted}, and the key is {types}")
     return TopicSink(node, topic, value, chosen, partitions)
-
-
-def _refuse(node: Node, topic: str, problem: str) -> DeclarationError:
-    return DeclarationError(node.pipeline.name, f"{node.name}.to_topic({topic!r})", problem)

@@ -11,9 +11,8 @@ from rivermeet.pipelines.errors import OptionError
 from rivermeet.pipelines.expressions import Expr
 from rivermeet.pipelines.reads.delta import DeltaTable
 from rivermeet.pipelines.reads.kafka import Kafka
-from rivermeet.pipelines.reads.names import refuse_alike
 from rivermeet.pipelines.reads.postgres import Postgres
-from rivermeet.pipelines.reads.reads import Reads
+from rivermeet.pipelines.reads.reads import Reads, refuse_alike
 from rivermeet.pipelines.window import duration_ms
 
 _Reads = TypeVar("_Reads", bound=Reads)
@@ -126,6 +125,8 @@ class Source:
                 raise OptionError(f"max_ahead: {error}") from None
             if ahead < 0:
                 raise OptionError(f"max_ahead is {ahead} ms; make it 0 or more")
+        if not 0 <= self.max_bad_share <= 1:
+            raise OptionError(f"max_bad_share is {self.max_bad_share}; give a share between 0 and 1")
         kind = self.timestamp_type
         if kind is not None and kind not in _TIMES:
             raise OptionError(f"timestamp is an expression of type {kind}; give one of {', '.join(_TIMES)}")

@@ -2,15 +2,26 @@
 
     "coalesce(at, `b c`) > 'now()' -- rand()"      names at, b c; calls coalesce
 
-Texts, comments and quoted names are distinguished as Spark does. Held by ``tests/pipelines/test_sql_text.py``.
+Texts, comments and quoted names are distinguished as Spark does. Expressions whose value depends on the run are
+refused, because an epoch that is run again must give the same rows:
+
+| expression | refused for |
+|---|---|
+| ``current_date``, ``now()``, ``unix_timestamp()``, ``TIMESTAMP '10:05'`` | the time of the run |
+| ``rand()``, ``uuid()``, ``shuffle(tags)`` | chance |
+| ``input_file_name()``, ``spark_partition_id()``, ``current_user``, ``version()`` | where it runs, and by whom |
+| ``at > 'now()'``, ```now```, ``left.user``, ``user`` where a column has that name | nothing |
+
+A value joiner that is a function of two columns is not examined. Held by ``tests/pipelines/test_sql_text.py``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _TOKEN = re.compile(
     r"""
@@ -23,22 +34,22 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_OF_THE_RUN = {
-    "curdate", "current_catalog", "current_database", "current_date", "current_path", "current_schema",
-    "current_time", "current_timestamp", "current_timezone", "current_user", "getdate",
-    "input_file_block_length", "input_file_block_start", "input_file_name", "java_method", "localtimestamp",
-    "monotonically_increasing_id", "now", "rand", "randn", "random", "randstr", "reflect", "session_user",
-    "shuffle", "spark_partition_id", "tablesample", "try_reflect", "uniform", "user", "uuid", "version",
+_CLOCKS = {"current_date", "current_time", "current_timestamp", "curdate", "getdate", "localtimestamp", "now"}
+_CHANCE = {"rand", "randn", "random", "randstr", "shuffle", "tablesample", "uniform", "uuid"}
+_OF_THE_RUN = _CLOCKS | _CHANCE | {
+    "current_catalog", "current_database", "current_path", "current_schema", "current_timezone", "current_user",
+    "input_file_block_length", "input_file_block_start", "input_file_name", "java_method",
+    "monotonically_increasing_id", "reflect", "session_user", "spark_partition_id", "try_reflect", "user", "version",
 }  # fmt: skip
 """Functions whose value depends on the run that evaluates them."""
 _WITHOUT_PARENTHESES = {
     "current_date", "current_time", "current_timestamp", "current_user", "localtimestamp", "session_user", "user",
 }  # fmt: skip
-_CLOCKS = {"current_date", "current_time", "current_timestamp", "curdate", "getdate", "localtimestamp", "now"}
-_CHANCE = {"rand", "randn", "random", "randstr", "shuffle", "tablesample", "uniform", "uuid"}
 _TYPES = {"date", "time", "timestamp", "timestamp_ltz", "timestamp_ntz"}
 _OF_THE_DAY = re.compile(r"\s*(?:(?:now|today|tomorrow|yesterday)\b|T?[0-9]{1,2}:)", re.IGNORECASE)
 """Texts that a typed literal turns into the day or the time of the run."""
+_SQL_FIELDS = ("timestamp", "tombstone", "where")
+"""Fields of a source or an operation that are SQL text."""
 
 
 class Token(NamedTuple):
@@ -98,7 +109,7 @@ def is_column(sql: str, name: str) -> bool:
     return len(found) == 1 and found[0].kind in ("word", "quoted") and found[0].text.lower() == name.lower()
 
 
-def of_the_run(sql: str, columns: Collection[str] = ()) -> str | None:
+def explain_unrepeatable(sql: str, columns: Collection[str] = ()) -> str | None:
     """Why the text's value depends on more than its rows, and what to write in its place; None if it does not.
 
     Parameters
@@ -137,6 +148,35 @@ def _why(shown: str, name: str) -> str:
     }
     kind = "clock" if name in _CLOCKS else "chance" if name in _CHANCE else "other"
     return f"{shown} is of the run and not of the record, so that an epoch run again would differ; {cures[kind]}"
+
+
+def find_unrepeatable(origin: Any, columns: Collection[str]) -> str | None:
+    """Why an expression of a source or an operation depends on more than its records; None if none does.
+
+    Parameters
+    ----------
+    columns
+        Columns that its expressions may name.
+    """
+    for what, sql in _expressions(origin):
+        why = explain_unrepeatable(sql, columns)
+        if why is not None:
+            return f"{what} {sql!r}: {why}"
+    return None
+
+
+def _expressions(origin: Any) -> Iterator[tuple[str, str]]:
+    for field in fields(origin):
+        given = getattr(origin, field.name)
+        if isinstance(given, Mapping):
+            named = {f"{field.name} column '{column}'": each for column, each in given.items()}
+        else:
+            named = {field.name: given} if field.name in _SQL_FIELDS or hasattr(given, "sql") else {}
+        for what, each in named.items():
+            # An expression with its type, what is aggregated, or the text itself.
+            sql = getattr(each, "sql", getattr(each, "of", each))
+            if isinstance(sql, str):
+                yield what, sql
 
 
 def _after_comment(sql: str, at: int) -> int:

@@ -13,29 +13,11 @@ import re
 
 from rivermeet.pipelines.errors import OptionError
 
-_SIMPLE = frozenset(
-    [
-        "BOOLEAN",
-        "BYTE",
-        "TINYINT",
-        "SHORT",
-        "SMALLINT",
-        "INT",
-        "INTEGER",
-        "LONG",
-        "BIGINT",
-        "FLOAT",
-        "REAL",
-        "DOUBLE",
-        "STRING",
-        "BINARY",
-        "DATE",
-        "TIMESTAMP",
-        "TIMESTAMP_NTZ",
-        "TIMESTAMP_LTZ",
-    ]
-)
-_NUMBERED = frozenset(["DECIMAL", "DEC", "NUMERIC", "CHAR", "CHARACTER", "VARCHAR"])
+_SIMPLE = {
+    "BOOLEAN", "BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT", "FLOAT", "REAL", "DOUBLE",
+    "STRING", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ",
+}  # fmt: skip
+_NUMBERED = {"DECIMAL", "DEC", "NUMERIC", "CHAR", "CHARACTER", "VARCHAR"}
 _NOT_READ_ELSEWHERE = "readers of Delta other than Spark do not open a table that has one"
 _REFUSED = {
     "VARIANT": f"{_NOT_READ_ELSEWHERE}: declare STRING and take it apart where it is used, or a STRUCT",

@@ -20,12 +20,10 @@ from pyspark.sql import functions as F
 
 from rivermeet.expectations.invariant import Invariant
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Record, Row, no_row, places
+from rivermeet.joins.reference.records import Asks, Record, Row, no_row, places
 from rivermeet.joins.why.evidence import Found, Key, Reason, show_key
-from rivermeet.joins.why.families import Met
-from rivermeet.joins.why.replay import Replay
-from rivermeet.joins.why.words import by_rule
+from rivermeet.joins.why.replay import Met, Replay
+from rivermeet.joins.why.words import explain_by_rule
 from rivermeet.pipelines import Files, Node, Operation, Pipeline, Stream
 from rivermeet.pipelines.family import GROUP, Family, load_families, register
 
@@ -116,7 +114,7 @@ def of_row(operation: Tagged, met: Met, replayed: Replay) -> list[Reason]:
 
 def of_absence(operation: Tagged, key: Key, replayed: Replay) -> list[Reason]:
     """Why no record of a key is tagged: neither side has one, or it has no value."""
-    found = [by_rule(replayed, one) for side in operation.inputs for one in replayed.of_key(side, key)]
+    found = [explain_by_rule(replayed, one) for side in operation.inputs for one in replayed.of_key(side, key)]
     return found or [
         Reason(f"no-{side}", f"nothing to tag: '{node.name}' has no record of {show_key(key)}", asked=(side, key))
         for side, node in operation.inputs.items()

@@ -12,9 +12,9 @@ import click
 
 from rivermeet.assets.cli.terminal import echo, project_here, standard_json
 from rivermeet.infra.settings import Settings
+from rivermeet.pipelines.family import compare_profiles, explain_refusal, rules_of
 from rivermeet.pipelines.joins import Semantics
 from rivermeet.pipelines.plural import pluralize
-from rivermeet.pipelines.profiles import differences, explain_refusal, rules_of
 
 PROFILE = click.Choice(get_args(Semantics))
 
@@ -90,7 +90,7 @@ def explain(pipeline: str, node: str, semantics: str | None, compare: str | None
         for rule in rules_of(join):
             echo(f"\n{rule.asks}\n  {one}: {rule.says[one]}")
         return
-    found = differences(join, one, compare)
+    found = compare_profiles(join, one, compare)
     for asks, first, second in found:
         echo(f"\n{asks}\n  {one}: {first}\n  {compare}: {second}")
     if not found:

@@ -11,7 +11,7 @@ from rivermeet.assets.cli.run import run_what_is_new
 from rivermeet.assets.cli.terminal import echo, project_here
 from rivermeet.assets.shadow.words import lines, record
 from rivermeet.pipelines import Node, Shadow
-from rivermeet.pipelines.shadow.declaration import shadow as declared
+from rivermeet.pipelines.shadow import shadow as declared
 
 
 @click.command()

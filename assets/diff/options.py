@@ -8,7 +8,7 @@ from typing import Any
 
 from rivermeet.pipelines import DeclarationError, JoinWindow, Node, Operation, Pipeline
 from rivermeet.pipelines.errors import OptionError
-from rivermeet.pipelines.profiles import explain_refusal
+from rivermeet.pipelines.family import explain_refusal
 from rivermeet.pipelines.rewrite import rewrite
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rivermeet.assets.replay.cases import BEFORE_THE_BAR, KEY, Case, Input, declare, sort_out
-from rivermeet.joins.reference.families import Asks, reference_module
-from rivermeet.joins.reference.records import Record, Row, Value
+from rivermeet.joins.reference.records import Asks, Record, Row, Value, reference_module
 from rivermeet.pipelines.expressions import quote
 
 

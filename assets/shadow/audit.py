@@ -32,8 +32,7 @@ from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.refusal import EpochRefusedError
 from rivermeet.infra.shadow.application import Progress, decode, land
 from rivermeet.joins.shadow.answers import Answers, shape_differences
-from rivermeet.joins.shadow.causes import Cause, causes_of
-from rivermeet.joins.shadow.compare import compare, profile_of
+from rivermeet.joins.shadow.compare import Cause, causes_of, compare, profile_of
 from rivermeet.pipelines import Node, Shadow, limits
 
 if TYPE_CHECKING:

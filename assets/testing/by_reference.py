@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rivermeet.assets.testing.expressions import ENGINE, Cells, DriverError, Evaluator, Select
-from rivermeet.joins.reference.families import reference_module
-from rivermeet.joins.reference.records import Join, Record, Row, Value, interleave, key_of
+from rivermeet.joins.reference.records import Join, Record, Row, Value, interleave, key_of, reference_module
 from rivermeet.pipelines import GlobalView, Node, Operation, Pipeline
 
 NOTHING = -(2**63)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from rivermeet.pipelines import TableAggregate, WindowedAggregate
+from rivermeet.pipelines import Operation, TableAggregate, WindowedAggregate
 from rivermeet.pipelines.family import Family
 
-TABLE = Family(
-    declaration=TableAggregate,
-    operators={"3.1": "rivermeet.joins.aggregates.table"},
-    reference="rivermeet.joins.aggregates.reference",
-    rules="rivermeet.expectations.rules.aggregates",
-    why="rivermeet.joins.aggregates.why",
-)
-WINDOWED = Family(
-    declaration=WindowedAggregate,
-    operators={"3.1": "rivermeet.joins.aggregates.windowed"},
-    reference="rivermeet.joins.aggregates.reference",
-    rules="rivermeet.expectations.rules.aggregates",
-    why="rivermeet.joins.aggregates.why",
-)
+
+def _make(declaration: type[Operation], operator: str) -> Family:
+    return Family(
+        declaration=declaration,
+        operators={"3.1": f"rivermeet.joins.aggregates.{operator}"},
+        reference="rivermeet.joins.aggregates.reference",
+        rules="rivermeet.expectations.rules.aggregates",
+        why="rivermeet.joins.aggregates.why",
+    )
+
+
+TABLE = _make(TableAggregate, "table")
+WINDOWED = _make(WindowedAggregate, "windowed")

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.options import VersionedSides
-from rivermeet.joins.reference.records import Join, Record, Row, key_of, no_row
+from rivermeet.joins.reference.records import Asks, Join, Record, Row, key_of, no_row
 from rivermeet.pipelines import operations as declared
 from rivermeet.pipelines.window import SlidingWindows
 

@@ -21,24 +21,24 @@ from pyspark.sql import Column, DataFrame, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from rivermeet.joins.stateless.one_input import with_expressions
+from rivermeet.joins.stateless.one_input import add_expressions
 from rivermeet.pipelines.operations import Aggregation
 
 HAS_VALUE = "__row.value IS NOT NULL"
-"""Of records whose expressions are evaluated; a guard of `with_expressions`."""
+"""Of records whose expressions are evaluated; a guard of `add_expressions`."""
 PARTS = {"count": ("count",), "sum": ("sum",), "min": ("min",), "max": ("max",), "avg": ("sum", "count")}
 """Function to the parts that it is merged from."""
 _OF: Mapping[str, Callable[[Column], Column]] = {"count": F.count, "sum": F.sum, "min": F.min, "max": F.max}
 _MERGED: Mapping[str, Callable[[str], Column]] = {"count": F.sum, "sum": F.sum, "min": F.min, "max": F.max}
 
 
-def with_arguments(records: DataFrame, aggregations: Mapping[str, Aggregation]) -> DataFrame:
+def add_arguments(records: DataFrame, aggregations: Mapping[str, Aggregation]) -> DataFrame:
     """Add ``arguments``, one field per aggregation; NULL where the record has no value."""
     given = {f"a{i}": "1" if a.of is None else a.of for i, a in enumerate(aggregations.values())}
-    return with_expressions(records, given, "arguments", HAS_VALUE)
+    return add_expressions(records, given, "arguments", HAS_VALUE)
 
 
-def value_over(aggregations: Mapping[str, Aggregation], history: WindowSpec) -> Column:
+def aggregate_over(aggregations: Mapping[str, Aggregation], history: WindowSpec) -> Column:
     """The value STRUCT over a window of rows with ``arguments``."""
     found = [
         _finish(a, {part: _OF[part](F.col(f"arguments.a{i}")).over(history) for part in PARTS[a.function]})
@@ -47,7 +47,7 @@ def value_over(aggregations: Mapping[str, Aggregation], history: WindowSpec) -> 
     return F.struct(*(column.alias(name) for name, column in zip(aggregations, found, strict=True)))
 
 
-def parts(aggregations: Mapping[str, Aggregation]) -> list[Column]:
+def compute_parts(aggregations: Mapping[str, Aggregation]) -> list[Column]:
     """Aggregate columns of a group of rows with ``arguments``, to be merged by `merge`."""
     return [
         _OF[part](F.col(f"arguments.a{i}")).alias(f"{part}_{i}")
@@ -57,7 +57,7 @@ def parts(aggregations: Mapping[str, Aggregation]) -> list[Column]:
 
 
 def merge(aggregations: Mapping[str, Aggregation], of: StructType) -> Column:
-    """The value STRUCT aggregated from several rows of `parts`; ``of`` is their schema."""
+    """The value STRUCT aggregated from several rows of `compute_parts`; ``of`` is their schema."""
 
     def part(name: str) -> Column:
         kind = name.partition("_")[0]

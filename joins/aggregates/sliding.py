@@ -32,7 +32,7 @@ from rivermeet.joins.stream_stream.time_buckets import lies_in, list_buckets, wi
 WINDOW = ("partition", "key", "window_start")
 
 
-def in_sliding_windows(records: DataFrame) -> DataFrame:
+def place_in_sliding_windows(records: DataFrame) -> DataFrame:
     """Records once per window that they are in or create, with ``window_start``, ``window_end`` and ``shown``.
 
     ``arguments`` is NULL where the record only makes the window; ``shown``: whether it gives a row.

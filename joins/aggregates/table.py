@@ -25,11 +25,11 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rivermeet.joins.aggregates.running import HAS_VALUE, merge, parts, with_arguments
+from rivermeet.joins.aggregates.running import HAS_VALUE, add_arguments, compute_parts, merge
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.order import up_to_here
 from rivermeet.joins.provenance import trigger_of
-from rivermeet.joins.stateless.one_input import with_expressions
+from rivermeet.joins.stateless.one_input import add_expressions
 from rivermeet.joins.stateless.select_key import partition_of
 from rivermeet.joins.tables.versioned import forward_changes
 from rivermeet.pipelines import TableAggregate
@@ -40,21 +40,21 @@ CHANGE = ("group", "order", "timestamp", "partition", "offset", "arrives")
 READS_ONCE = True
 
 
-def state(join: TableAggregate) -> StateRead:
+def state(operation: TableAggregate) -> StateRead:
     """The table as the epoch found it; of a versioned one its whole history."""
-    return {"left": "before" if join.input.history is None else "earlier"}
+    return {"left": "before" if operation.input.history is None else "earlier"}
 
 
-def compute(join: TableAggregate, inputs: EpochInputs) -> EpochFrames:
+def compute(operation: TableAggregate, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    before, updates = forward_changes(inputs, "left", join.input.history)
+    before, updates = forward_changes(inputs, "left", operation.input.history)
     changed = inputs.broadcast(updates.select("key").distinct())
-    touched = _group(join, before.join(changed, "key", "left_semi").unionByName(updates))
+    touched = _group(operation, before.join(changed, "key", "left_semi").unionByName(updates))
     changes = inputs.keep(_number(_changes(touched)))
     affected = inputs.broadcast(changes.where(F.col("order").isNotNull()).select("group").distinct())
-    untouched = _group(join, before.join(changed, "key", "left_anti")).join(affected, "group", "left_semi")
-    aggregated = _per_block(join, changes, untouched)
-    value = merge(join.aggregations, aggregated.schema)
+    untouched = _group(operation, before.join(changed, "key", "left_anti")).join(affected, "group", "left_semi")
+    aggregated = _per_block(operation, changes, untouched)
+    value = merge(operation.aggregations, aggregated.schema)
     asked = changes.where(F.col("order").isNotNull()).select(*CHANGE, F.explode(_blocks_around()).alias("at"))
     answered = (
         asked.select(*CHANGE, "at.*")
@@ -67,19 +67,19 @@ def compute(join: TableAggregate, inputs: EpochInputs) -> EpochFrames:
             F.col("group").alias("key"),
             F.when(F.col("rows") > 0, F.col("value")).alias("value"),
             "timestamp",
-            partition_of(F.col("group"), join.partitions).alias("partition"),
+            partition_of(F.col("group"), operation.partitions).alias("partition"),
             trigger_of("left"),
             F.struct("order", "arrives").alias("sequence"),
         )
     )
 
 
-def _group(join: TableAggregate, records: DataFrame) -> DataFrame:
+def _group(operation: TableAggregate, records: DataFrame) -> DataFrame:
     """Records with ``group`` (NULL: none) and ``arguments``."""
-    mapper = {column: f"CAST(({e.sql}) AS {e.type})" for column, e in join.key.items()}
-    mapped = with_arguments(with_expressions(records, mapper, "mapped", HAS_VALUE), join.aggregations)
+    mapper = {column: f"CAST(({e.sql}) AS {e.type})" for column, e in operation.key.items()}
+    mapped = add_arguments(add_expressions(records, mapper, "mapped", HAS_VALUE), operation.aggregations)
     whole = F.lit(True)
-    for column in join.key:
+    for column in operation.key:
         whole = whole & F.col("mapped").getField(column).isNotNull()
     return mapped.withColumn("group", F.when(whole, F.col("mapped"))).drop("value", "mapped")
 
@@ -114,7 +114,7 @@ def _number(changes: DataFrame) -> DataFrame:
     )
 
 
-def _per_block(join: TableAggregate, changes: DataFrame, untouched: DataFrame) -> DataFrame:
+def _per_block(operation: TableAggregate, changes: DataFrame, untouched: DataFrame) -> DataFrame:
     """What the versions in each block come to: `BLOCK`, the parts of the aggregations, ``rows``."""
     versions = changes.where("arrives").select("group", "arguments", F.explode(_blocks_within()).alias("of"))
     others = untouched.select("group", "arguments", _block(F.lit(-1), F.lit(0).cast("bigint")).alias("of"))
@@ -122,7 +122,7 @@ def _per_block(join: TableAggregate, changes: DataFrame, untouched: DataFrame) -
         versions.unionByName(others)
         .select("group", "of.*", "arguments")
         .groupBy(*BLOCK)
-        .agg(*parts(join.aggregations), F.count("*").alias("rows"))
+        .agg(*compute_parts(operation.aggregations), F.count("*").alias("rows"))
     )
 
 

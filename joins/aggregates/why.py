@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rivermeet.joins.why.evidence import Found, Key, Reason, moment, show_key
-from rivermeet.joins.why.families import Met
-from rivermeet.joins.why.replay import Replay
-from rivermeet.joins.why.words import late, no_record
+from rivermeet.joins.why.replay import Met, Replay
+from rivermeet.joins.why.words import find_late, report_no_record
 from rivermeet.pipelines import TableAggregate, WindowedAggregate
 
 Aggregate = TableAggregate | WindowedAggregate
@@ -51,14 +50,14 @@ def of_absence(operation: Aggregate, key: Key, replayed: Replay) -> list[Reason]
     own = reads(operation, key, None)["left"]
     records = replayed.of_key("left", own)
     if not records:
-        return [no_record(replayed, "left", own)]
+        return [report_no_record(replayed, "left", own)]
     start, end = (key[column] for column in WINDOW)
     within = [one for one in records if start <= one.timestamp < end]
     if not within:
         nearest = min(records, key=lambda one: (max(start - one.timestamp, one.timestamp - end), one.offset))
         says = f"no record of {show_key(own)} lies in the window; the nearest is at {moment(nearest.timestamp)}"
         return [Reason("outside", says, (nearest,))]
-    found = late(replayed, within)
+    found = find_late(replayed, within)
     if waiting := tuple(one for one in within if one.order is None):
         found.append(Reason("left-not-read", f"it is in '{name}', and was not read yet: run the pipeline", waiting))
     return found or [Reason("closed", "the window had closed when its records came", tuple(within))]

@@ -28,8 +28,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rivermeet.joins.aggregates.running import value_over, with_arguments
-from rivermeet.joins.aggregates.sliding import in_sliding_windows
+from rivermeet.joins.aggregates.running import add_arguments, aggregate_over
+from rivermeet.joins.aggregates.sliding import place_in_sliding_windows
 from rivermeet.joins.late import before_1970, past_close, without_key
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
 from rivermeet.joins.order import stream_time_at_start, up_to_here
@@ -40,18 +40,18 @@ from rivermeet.pipelines import SlidingWindows, WindowedAggregate
 READS_ONCE = True
 
 
-def state(join: WindowedAggregate) -> StateRead:
+def state(operation: WindowedAggregate) -> StateRead:
     """Open records."""
     return {"left": "open"}
 
 
-def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
+def compute(operation: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    new = inputs.keep(_with_stream_time(inputs, _number(join, inputs, inputs.left)))
+    new = inputs.keep(_add_stream_time(inputs, _number(operation, inputs, inputs.left)))
     closed = F.col("last_close") <= F.col("reached")
-    taken = new.where(~closed).drop("json").unionByName(_open(join, inputs))
-    sliding = isinstance(join.windows, SlidingWindows)
-    placed = in_sliding_windows(inputs.keep(taken)) if sliding else _in_time_windows(taken)
+    taken = new.where(~closed).drop("json").unionByName(_open(operation, inputs))
+    sliding = isinstance(operation.windows, SlidingWindows)
+    placed = place_in_sliding_windows(inputs.keep(taken)) if sliding else _place_in_time_windows(taken)
     # A window that is closed at a record stays closed: its content no longer matters.
     known = F.coalesce(F.col("reached"), stream_time_at_start(inputs))
     within = placed.where(F.col("window_end") + F.col("window_grace") > known)
@@ -59,7 +59,7 @@ def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
     upto = up_to_here(history)
     latest = F.max(F.when(F.col("arguments").isNotNull(), F.col("timestamp"))).over(upto)
     rows = (
-        within.withColumn("value", value_over(join.aggregations, upto))
+        within.withColumn("value", aggregate_over(operation.aggregations, upto))
         .withColumn("timestamp", latest)
         .where(F.col("order").isNotNull() & F.col("shown"))
     )
@@ -72,27 +72,27 @@ def compute(join: WindowedAggregate, inputs: EpochInputs) -> EpochFrames:
             trigger_of("left"),
             F.struct("order", "window_start").alias("sequence"),
         ),
-        _find_dropped(join, inputs, new.where(closed)),
+        _find_dropped(operation, inputs, new.where(closed)),
         timed=(new,),
     )
 
 
-def _find_dropped(join: WindowedAggregate, inputs: EpochInputs, late: DataFrame) -> DataFrame:
+def _find_dropped(operation: WindowedAggregate, inputs: EpochInputs, late: DataFrame) -> DataFrame:
     """Late records, and those that no key or no window gives a place."""
     side, json = F.lit("left"), F.to_json("value")
     closed = past_close(late, side, F.col("json"), F.col("reached"), F.col("last_close"))
     valued = inputs.left.where(F.col("value").isNotNull())
     dropped = closed.unionByName(without_key(valued.where(F.col("key").isNull()), side, json))
-    if isinstance(join.windows, SlidingWindows):
+    if isinstance(operation.windows, SlidingWindows):
         return dropped
     early = valued.where(F.col("key").isNotNull() & (F.col("timestamp") < 0))
     return dropped.where("close IS NULL OR timestamp >= 0").unionByName(before_1970(early, side, json))
 
 
-def _number(join: WindowedAggregate, inputs: EpochInputs, records: DataFrame) -> DataFrame:
+def _number(operation: WindowedAggregate, inputs: EpochInputs, records: DataFrame) -> DataFrame:
     """Records with key and value, with ``arguments``, the windows' numbers and the last close of their windows."""
     usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
-    windows = join.windows
+    windows = operation.windows
     grace = F.col("window_grace")
     if isinstance(windows, SlidingWindows):
         numbered = inputs.numbers(usable, window_difference=windows.difference, window_grace=windows.grace)
@@ -103,23 +103,23 @@ def _number(join: WindowedAggregate, inputs: EpochInputs, records: DataFrame) ->
         )
         numbers, end = ("window_size", "window_advance"), _last_start() + F.col("window_size")
     named = ("key", "timestamp", "partition", "offset", "order", "arguments", *numbers, "window_grace")
-    return with_arguments(numbered, join.aggregations).select(
+    return add_arguments(numbered, operation.aggregations).select(
         *named, (end + grace).alias("last_close"), F.to_json("value").alias("json")
     )
 
 
-def _with_stream_time(inputs: EpochInputs, counted: DataFrame) -> DataFrame:
+def _add_stream_time(inputs: EpochInputs, counted: DataFrame) -> DataFrame:
     """The epoch's records with the stream time that each has ``reached``."""
     upto = up_to_here(Window.partitionBy("partition").orderBy("order"))
     reached = F.greatest(F.max("timestamp").over(upto), stream_time_at_start(inputs))
     return counted.withColumn("reached", reached)
 
 
-def _open(join: WindowedAggregate, inputs: EpochInputs) -> DataFrame:
+def _open(operation: WindowedAggregate, inputs: EpochInputs) -> DataFrame:
     """Records of earlier epochs; their ``order`` is NULL: before all of this epoch's."""
-    records = inputs.open_records("left", join.open_ms)
+    records = inputs.open_records("left", operation.open_ms)
     unordered = records.withColumn("order", nothing_like(inputs.left, "order"))
-    return _number(join, inputs, unordered).drop("json").withColumn("reached", F.lit(None).cast("bigint"))
+    return _number(operation, inputs, unordered).drop("json").withColumn("reached", F.lit(None).cast("bigint"))
 
 
 def _last_start() -> Column:
@@ -127,7 +127,7 @@ def _last_start() -> Column:
     return F.col("timestamp") - F.pmod(F.col("timestamp"), F.col("window_advance"))
 
 
-def _in_time_windows(records: DataFrame) -> DataFrame:
+def _place_in_time_windows(records: DataFrame) -> DataFrame:
     """Records once per window, with ``window_start``, ``window_end`` and ``shown``."""
     size, advance = F.col("window_size"), F.col("window_advance")
     after = F.greatest(F.col("timestamp") - size + advance, F.lit(0).cast("bigint"))

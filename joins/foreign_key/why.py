@@ -16,9 +16,8 @@ from itertools import groupby
 
 from rivermeet.joins.reference.records import RULES
 from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, show_key
-from rivermeet.joins.why.families import Met
-from rivermeet.joins.why.replay import Pointer, Replay
-from rivermeet.joins.why.words import newer, nothing_there, unknown
+from rivermeet.joins.why.replay import Met, Pointer, Replay
+from rivermeet.joins.why.words import explain_nothing, find_newer, report_unknown
 from rivermeet.pipelines import ForeignKeyJoin
 
 
@@ -31,7 +30,7 @@ def of_row(join: ForeignKeyJoin, met: Met, replayed: Replay) -> list[Reason]:
     """What it pointed to before, and why it found nothing there."""
     left = met.left
     if left is None or left.value is None:
-        return [] if met.key is None else [nothing_there(replayed, "left", met.key, met.at)]
+        return [] if met.key is None else [explain_nothing(replayed, "left", met.key, met.at)]
     found: list[Reason] = []
     if met.trigger.side == "left" and met.key is not None:
         old = replayed.find_standing("left", met.key, replayed.positions[replayed.place(left)] - 1)
@@ -44,12 +43,12 @@ def of_row(join: ForeignKeyJoin, met: Met, replayed: Replay) -> list[Reason]:
 def _not_found(left: Found, replayed: Replay, at: float) -> list[Reason]:
     key = replayed.pointer(left)
     if isinstance(key, Unknown):
-        return [unknown(key)]
+        return [report_unknown(key)]
     if key is None:
         return [Reason("no-foreign-key", "its foreign key is null", (left,))]
     if is_there(replayed.find_standing("right", key, at)):
         return []
-    why = nothing_there(replayed, "right", key, at)
+    why = explain_nothing(replayed, "right", key, at)
     return [Reason(why.code, f"its foreign key points to {show_key(key)}: {why.says}", (left, *why.records), why.asked)]
 
 
@@ -62,7 +61,7 @@ def of_absence(join: ForeignKeyJoin, key: Key, replayed: Replay) -> list[Reason]
     """Why no row of the key is live now."""
     left = replayed.find_standing("left", key)
     if left is None or left.value is None:
-        return [nothing_there(replayed, "left", key)]
+        return [explain_nothing(replayed, "left", key)]
     found, note = _not_found(left, replayed, math.inf), replayed.rule(left)
     if not found and note is not None:
         # Of profile "0.10.2" alone: both records are there, and the change was dropped, or its subscription is another.
@@ -73,4 +72,4 @@ def of_absence(join: ForeignKeyJoin, key: Key, replayed: Replay) -> list[Reason]
     ]
     if len(path) > 1:
         found.append(Reason("pointed", f"its foreign key pointed to {' → '.join(path)}"))
-    return found + newer(replayed, "left")
+    return found + find_newer(replayed, "left")

@@ -25,7 +25,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
+from rivermeet.joins.operator import EpochFrames, EpochInputs
 from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.tables.as_of import holds_at, row_at
 from rivermeet.joins.tables.cache import net_changes, select_emitted_before
@@ -35,13 +35,8 @@ from rivermeet.joins.values import join_values, key_type, null_of, with_record
 from rivermeet.pipelines import OneToManyJoin
 
 ENDS, BEGINS = 0, 1
-
 READS_ONCE = True
-
-
-def state(join: OneToManyJoin) -> StateRead:
-    """Both tables, as the epoch found them."""
-    return read_state(join)
+state = read_state
 
 
 def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:

@@ -18,10 +18,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from rivermeet.joins.foreign_key.reference.join import put
-from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
-from rivermeet.joins.reference.records import Join, Record, Row, Value, join_records, key_bytes, key_of, no_row
+from rivermeet.joins.reference.records import (
+    Asks,
+    Join,
+    Record,
+    Row,
+    Value,
+    join_records,
+    key_bytes,
+    key_of,
+    no_row,
+    put,
+)
 from rivermeet.pipelines import joins as declared
 
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown, is_there, show_key
-from rivermeet.joins.why.families import Met
-from rivermeet.joins.why.replay import Replay
-from rivermeet.joins.why.words import nothing_there, unknown
+from rivermeet.joins.why.replay import Met, Replay
+from rivermeet.joins.why.words import explain_nothing, report_unknown
 from rivermeet.pipelines import OneToManyJoin
 
 
@@ -34,7 +33,7 @@ def of_row(join: OneToManyJoin, met: Met, replayed: Replay) -> list[Reason]:
     keys = reads(join, met.key, None)
     if met.rule == "no-reference" and met.right is not None:
         return [_elsewhere(met.right, keys, replayed)]
-    return [nothing_there(replayed, side, key, met.at) for side, key in keys.items() if not is_there(met.parts[side])]
+    return [explain_nothing(replayed, side, key, met.at) for side, key in keys.items() if not is_there(met.parts[side])]
 
 
 def of_absence(join: OneToManyJoin, key: Key, replayed: Replay) -> list[Reason]:
@@ -43,18 +42,18 @@ def of_absence(join: OneToManyJoin, key: Key, replayed: Replay) -> list[Reason]:
     found: list[Reason] = []
     right = replayed.find_standing("right", keys["right"])
     if right is None or right.value is None:
-        found.append(nothing_there(replayed, "right", keys["right"]))
+        found.append(explain_nothing(replayed, "right", keys["right"]))
     elif replayed.pointer(right) != keys["left"]:
         found.append(_elsewhere(right, keys, replayed))
     if not is_there(replayed.find_standing("left", keys["left"])):
-        found.append(nothing_there(replayed, "left", keys["left"]))
+        found.append(explain_nothing(replayed, "left", keys["left"]))
     return found
 
 
 def _elsewhere(right: Found, keys: Mapping[str, Key], replayed: Replay) -> Reason:
     refers = replayed.pointer(right)
     if isinstance(refers, Unknown):
-        return unknown(refers)
+        return report_unknown(refers)
     found = show_key(refers) if refers else "nothing"
     says = f"{show_key(keys['right'])} refers to {found}, not to {show_key(keys['left'])}"
     return Reason("no-reference", says, (right,))

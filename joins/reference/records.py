@@ -9,6 +9,11 @@ Kafka Streams takes the record whose input has the lowest head timestamp; a tie 
 Source: KIP-353, docs/kafka-streams.md 0.1; docs/order.md has the proof
 that a sort by running maximum gives the same order.
 
+A family's ``reference`` module has two functions. ``asks`` says which of the declared expressions it needs of each
+side's records, by name; the caller evaluates them into `Record.found` and `Value.found`. ``reference_of`` makes
+the join itself; its state lives in it. Records come in processing order (`interleave`), those of a stream that is
+joined with itself once. What has a ``commit`` holds rows back until the epoch's end.
+
 What became of a record is said by a rule of `RULES`: in each row that it is in, and in its own `trace` where it gives
 none. Held by ``tests/joins/why/test_recorded.py``.
 """
@@ -16,7 +21,11 @@ none. Held by ``tests/joins/why/test_recorded.py``.
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+from rivermeet.pipelines import Operation
+from rivermeet.pipelines.family import family_of
 
 RULES = {
     "joined": "the row has all that it asks for",
@@ -59,7 +68,7 @@ class Record:
     """One changelog record; `position` is its place in the order of processing.
 
     `found` has what declared expressions give of it: those that its join asks for, by their names
-    (`joins/reference/families.py`). On `trace`, where there is one, the reference writes why it gave no row.
+    (`asks`). On `trace`, where there is one, the reference writes why it gave no row.
     """
 
     side: str
@@ -134,6 +143,30 @@ class Join(Protocol):
     def process(self, x: Record, /) -> list[Row]: ...
 
 
+Asks = Mapping[str, Mapping[str, Any]]
+"""Side to the expressions that are asked of its records, by name."""
+
+
+class Reference(Protocol):
+    """A family's reference module."""
+
+    def asks(self, operation: Any) -> Asks:
+        """Which expressions are evaluated of a side's records."""
+        ...
+
+    def reference_of(self, operation: Any) -> Join:
+        """The join, without state yet."""
+        ...
+
+
+def reference_module(operation: Operation) -> Reference:
+    """The reference of an operation's family; LookupError where a family from outside has none."""
+    name = family_of(operation).reference
+    if name is None:
+        raise LookupError(f"family '{operation.family}' has no reference in plain Python")
+    return cast(Reference, import_module(name))
+
+
 def run(join: Join, records: Iterable[Record]) -> list[Row]:
     """Feed the records one by one and collect what they cause."""
     return [row for record in records for row in join.process(record)]
@@ -183,6 +216,14 @@ def key_bytes(key: Any) -> Any:
     if isinstance(key, int):
         return key.to_bytes(8, "big", signed=True)
     return str(key).encode("utf-8")
+
+
+def put(table: dict[Any, Record], x: Record) -> None:
+    """The last record processed wins; a deleted row is gone together with its timestamp."""
+    if x.value is None:
+        table.pop(x.key, None)
+    else:
+        table[x.key] = x
 
 
 def join_records(

@@ -15,9 +15,9 @@ itself (recorded as `oracle_tables.jsonl.gz`).
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from rivermeet.joins.reference.records import Record
+from rivermeet.joins.reference.records import Record, put
 
 BEGINNING = -(2**63)  # observed time of a table that has seen nothing
 
@@ -35,27 +35,17 @@ class Change:
         return None if self.latest else "not-latest" if self.kept else "expired"
 
 
-class Table(Protocol):
-    """`get` gives the value of now, `as_of` the one that was valid at a time."""
-
-    def put(self, x: Record, /) -> Change: ...
-
-    def get(self, key: Any, /) -> Record | None: ...
-
-    def as_of(self, key: Any, timestamp: int, /) -> Record | None: ...
-
-
 class PlainTable:
-    """The last record processed wins; a deleted row is gone together with its timestamp."""
+    """The last record processed wins; a deleted row is gone together with its timestamp.
+
+    As of all tables, `get` gives the value of now, `as_of` the one that was valid at a time.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[Any, Record] = {}
 
     def put(self, x: Record) -> Change:
-        if x.value is None:
-            self.rows.pop(x.key, None)
-        else:
-            self.rows[x.key] = x
+        put(self.rows, x)
         return Change()
 
     def get(self, key: Any) -> Record | None:

@@ -90,10 +90,12 @@ class Compared:
     compared: DataFrame
 
 
+RECORD = ("partition", "offset", "timestamp", "value")
+"""What is shown of a record of an input."""
 PROVENANCE = ("trigger", "left_offset", "right_offset")
 
 
-def both_sides(answers: Answers) -> DataFrame:
+def unite_answers(answers: Answers) -> DataFrame:
     """All rows of both answers: ``mine``, columns of a record, and `PROVENANCE`, which only ours has."""
     columns = ("key", "value", "timestamp", "partition", "offset")
     found = answers.ours.columns
@@ -103,40 +105,19 @@ def both_sides(answers: Answers) -> DataFrame:
     return mine.unionByName(theirs, allowMissingColumns=True)
 
 
-def history(mine: Column, *of: str) -> Column:
+def hash_history(mine: Column, *of: str) -> Column:
     """A number for the sequence of a key's rows on one side: equal where they came in the same order."""
     rows = F.array_sort(F.collect_list(F.when(mine, F.struct("offset", *of))))
     # A hash ignores NULL: a tombstone needs another value.
     return F.xxhash64(F.transform(rows, lambda row: F.struct(*(row[name] for name in of), row[of[0]].isNull())))
 
 
-def row(name: str) -> Column:
-    """STRUCT<partition, offset, timestamp, value, trigger>: one side's row; the value as JSON."""
+def show_row(name: str, *more: str) -> Column:
+    """STRUCT<partition, offset, timestamp, value, …>: a side's row, or a record of an input; the value as JSON."""
     place = F.col(name)
-    return F.when(
-        place.isNotNull(),
-        F.struct(
-            place["partition"].alias("partition"),
-            place["offset"].alias("offset"),
-            place["timestamp"].alias("timestamp"),
-            as_json(place["value"]).alias("value"),
-            place["trigger"].alias("trigger"),
-        ),
-    ).alias(name)
-
-
-def record(name: str) -> Column:
-    """STRUCT<partition, offset, timestamp, value>: a record of an input; the value as JSON."""
-    place = F.col(name)
-    return F.when(
-        place.isNotNull(),
-        F.struct(
-            place["partition"].alias("partition"),
-            place["offset"].alias("offset"),
-            place["timestamp"].alias("timestamp"),
-            as_json(place["value"]).alias("value"),
-        ),
-    ).alias(name)
+    parts = {part: place[part] for part in ("partition", "offset", "timestamp", "value", *more)}
+    parts["value"] = as_json(place["value"])
+    return F.when(place.isNotNull(), F.struct(*(column.alias(part) for part, column in parts.items()))).alias(name)
 
 
 RECORD_TYPE = "STRUCT<partition: INT, offset: BIGINT, timestamp: BIGINT, value: STRING>"
@@ -158,9 +139,15 @@ def shape_differences(differences: DataFrame) -> DataFrame:
         joins, where they are others.
     """
     inputs = [
-        record(name) if name in differences.columns else F.lit(None).cast(RECORD_TYPE).alias(name)
+        show_row(name) if name in differences.columns else F.lit(None).cast(RECORD_TYPE).alias(name)
         for name in ("left", "right", "joined_left", "joined_right")
     ]
     return differences.select(
-        "kind", "cause", as_json(F.col("key")).alias("key"), "copies", row("ours"), row("theirs"), *inputs
+        "kind",
+        "cause",
+        as_json(F.col("key")).alias("key"),
+        "copies",
+        show_row("ours", "trigger"),
+        show_row("theirs", "trigger"),
+        *inputs,
     )

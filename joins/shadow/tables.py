@@ -26,13 +26,17 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
-from rivermeet.joins.shadow.folded import fold_answers, totals
+from rivermeet.joins.shadow.answers import RECORD, UNREAD, Answers, Compared
+from rivermeet.joins.shadow.folded import count_totals, fold_answers, name_kind
 from rivermeet.joins.values import join_values, key_type, with_mapped_key, with_record
-from rivermeet.pipelines import Join, Node
+from rivermeet.pipelines import ForeignKeyJoin, TableTableJoin
+
+TableJoin = TableTableJoin | ForeignKeyJoin
 
 
-def compare_tables(join: Join, answers: Answers, foreign_key: Mapping[str, str] | None, stale_right: str) -> Compared:
+def compare_tables(
+    join: TableJoin, answers: Answers, foreign_key: Mapping[str, str] | None, stale_right: str
+) -> Compared:
     """Compare the tables that both answers fold to.
 
     Parameters
@@ -53,23 +57,17 @@ def compare_tables(join: Join, answers: Answers, foreign_key: Mapping[str, str] 
     found = found.withColumn("points", points).join(rights_now, "points", "left")
     differences = found.withColumns(
         {
-            "kind": _kind(),
+            "kind": name_kind(F.col("joined").isNotNull()),
             "cause": _cause(join, answers, stale_right),
             "copies": F.lit(1).cast("bigint"),
             "joined_left": F.col("joined.left_record"),
             "joined_right": F.col("joined.right_record"),
         }
     )
-    return Compared(differences, totals(by_key))
+    return Compared(differences, count_totals(by_key))
 
 
-def _kind() -> Column:
-    ours, theirs = F.col("ours.value").isNotNull(), F.col("theirs.value").isNotNull()
-    both = F.when(F.col("joined").isNotNull(), "stale").otherwise("other")
-    return F.when(ours & ~theirs, "missing").when(~ours & theirs, "extra").otherwise(both)
-
-
-def _cause(join: Join, answers: Answers, stale_right: str) -> Column:
+def _cause(join: TableJoin, answers: Answers, stale_right: str) -> Column:
     right_is_live, joined = F.col("right.value").isNotNull(), F.col("joined.right_record")
     replaced = F.when(joined.isNull(), right_is_live).otherwise(~joined["offset"].eqNullSafe(F.col("right.offset")))
     points_there = F.col("left.value").isNotNull() & F.col("points").eqNullSafe(F.col("joined.fk"))
@@ -85,12 +83,12 @@ def _cause(join: Join, answers: Answers, stale_right: str) -> Column:
 
 
 def _versions(
-    join: Join, answers: Answers, bad: DataFrame, foreign_key: Mapping[str, str] | None
+    join: TableJoin, answers: Answers, bad: DataFrame, foreign_key: Mapping[str, str] | None
 ) -> tuple[DataFrame, DataFrame]:
     """Both sides' records of the differing keys: ``key``, the side's STRUCT, ``record``, ``last``; left: ``fk``."""
     assert answers.left is not None and answers.right is not None
     keys = bad.select("key").distinct()
-    lefts = with_record(_of_keys(answers.left, keys, _history(join.left)), "left")
+    lefts = with_record(_of_keys(answers.left, keys, join.left.history), "left")
     if foreign_key is not None:
         lefts = with_mapped_key(lefts, "left", foreign_key, key_type(answers.right), "fk")
         lefts = lefts.withColumn("fk", F.when(F.col("left").isNotNull(), F.col("fk")))
@@ -98,12 +96,8 @@ def _versions(
     else:
         lefts = lefts.withColumn("fk", F.col("key"))
     lefts = answers.keep(lefts.select("key", "left", "record", "last", "fk"))
-    rights = with_record(_of_keys(answers.right, keys, _history(join.right)), "right")
+    rights = with_record(_of_keys(answers.right, keys, join.right.history), "right")
     return lefts, answers.keep(rights.select("key", "right", "record", "last"))
-
-
-def _history(table: Node) -> int | None:
-    return getattr(table, "history", None)
 
 
 def _of_keys(records: DataFrame, keys: DataFrame, versioned: int | None) -> DataFrame:
@@ -112,13 +106,13 @@ def _of_keys(records: DataFrame, keys: DataFrame, versioned: int | None) -> Data
     found = records.join(keys, "key", "left_semi")
     return found.withColumns(
         {
-            "record": F.struct("partition", "offset", "timestamp", "value"),
+            "record": F.struct(*RECORD),
             "last": F.row_number().over(Window.partitionBy("key").orderBy(*newest)) == 1,
         }
     )
 
 
-def _find_parts(join: Join, bad: DataFrame, lefts: DataFrame, rights: DataFrame) -> DataFrame:
+def _find_parts(join: TableJoin, bad: DataFrame, lefts: DataFrame, rights: DataFrame) -> DataFrame:
     """By key ``joined``: the newest left and right record whose join is the application's row."""
     left = lefts.where(F.col("left").isNotNull()).select("key", "left", F.col("record").alias("left_record"), "fk")
     right = rights.where(F.col("right").isNotNull())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rivermeet.joins.equal_columns import own
-from rivermeet.pipelines import Filter, MapValues, Merge, SelectKey, ToStream, ToTable
-from rivermeet.pipelines.family import Family, Needed
+from collections.abc import Callable
+from typing import Any
 
-REFERENCE = "rivermeet.joins.stateless.reference"
-WHY = "rivermeet.joins.stateless.why"
+from rivermeet.joins.equal_columns import own
+from rivermeet.pipelines import Filter, MapValues, Merge, Operation, SelectKey, ToStream, ToTable
+from rivermeet.pipelines.family import Family, Needed, need_all
 
 
 def need_rows(operation: Filter) -> Needed:
@@ -15,23 +15,19 @@ def need_rows(operation: Filter) -> Needed:
     return {"left": [own("left", operation.input.key)]}
 
 
-FILTER = Family(
-    declaration=Filter,
-    operators={"3.1": "rivermeet.joins.stateless.filter"},
-    reference=REFERENCE,
-    why=WHY,
-    needed=need_rows,
-)
-MAP_VALUES = Family(
-    declaration=MapValues, operators={"3.1": "rivermeet.joins.stateless.map_values"}, reference=REFERENCE, why=WHY
-)
-SELECT_KEY = Family(
-    declaration=SelectKey, operators={"3.1": "rivermeet.joins.stateless.select_key"}, reference=REFERENCE, why=WHY
-)
-TO_TABLE = Family(
-    declaration=ToTable, operators={"3.1": "rivermeet.joins.stateless.to_table"}, reference=REFERENCE, why=WHY
-)
-TO_STREAM = Family(
-    declaration=ToStream, operators={"3.1": "rivermeet.joins.stateless.to_table"}, reference=REFERENCE, why=WHY
-)
-MERGE = Family(declaration=Merge, operators={"3.1": "rivermeet.joins.stateless.merge"}, reference=REFERENCE, why=WHY)
+def _make(declaration: type[Operation], operator: str, needed: Callable[[Any], Needed] = need_all) -> Family:
+    return Family(
+        declaration=declaration,
+        operators={"3.1": f"rivermeet.joins.stateless.{operator}"},
+        reference="rivermeet.joins.stateless.reference",
+        why="rivermeet.joins.stateless.why",
+        needed=needed,
+    )
+
+
+FILTER = _make(Filter, "filter", need_rows)
+MAP_VALUES = _make(MapValues, "map_values")
+SELECT_KEY = _make(SelectKey, "select_key")
+TO_TABLE = _make(ToTable, "to_table")
+TO_STREAM = _make(ToStream, "to_table")
+MERGE = _make(Merge, "merge")

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.stateless.one_input import passes, result_rows
+from rivermeet.joins.stateless.one_input import build_rows, judge
 from rivermeet.joins.values import nothing_like
 from rivermeet.pipelines import Filter
 
@@ -37,15 +37,15 @@ def state(operation: Filter) -> StateRead:
 
 def compute(operation: Filter, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    judged = passes(inputs.left, operation.where, "__passes")
+    judged = judge(inputs.left, operation.where, "__passes")
     if not operation.input.is_table:
-        return EpochFrames(result_rows(judged.where("__passes")))
+        return EpochFrames(build_rows(judged.where("__passes")))
     # A tombstone's key columns alone may satisfy the condition.
     judged = judged.where(F.col("key").isNotNull())
     judged = judged.withColumn("__passes", F.col("__passes") & F.col("value").isNotNull())
     if _is_plain_table(operation):
         judged = _with_an_effect(operation, inputs, judged)
-    return EpochFrames(result_rows(judged, value=F.when(F.col("__passes"), F.col("value"))))
+    return EpochFrames(build_rows(judged, value=F.when(F.col("__passes"), F.col("value"))))
 
 
 def _is_plain_table(operation: Filter) -> bool:
@@ -56,7 +56,7 @@ def _with_an_effect(operation: Filter, inputs: EpochInputs, judged: DataFrame) -
     """Records that pass, and those that follow one of their key that passed."""
     touched = inputs.broadcast(judged.select("partition", "key").distinct())
     before = inputs.table("left", "before").join(touched, ["partition", "key"], "left_semi")
-    before = passes(before, operation.where, "__passes").withColumn("order", nothing_like(inputs.left, "order"))
+    before = judge(before, operation.where, "__passes").withColumn("order", nothing_like(inputs.left, "order"))
     columns = ["key", "value", "timestamp", "partition", "offset", "order", "__passes"]
     both = judged.select(*columns).unionByName(before.select(*columns))
     # The one row before the epoch has no order: it comes first.

@@ -15,20 +15,16 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.stateless.one_input import result_rows, with_expressions
+from rivermeet.joins.operator import EpochFrames, EpochInputs
+from rivermeet.joins.stateless.one_input import add_expressions, build_rows, read_nothing
 from rivermeet.pipelines import MapValues
 
 READS_ONCE = True
+state = read_nothing
 
 
-def state(join: MapValues) -> StateRead:
-    """Nothing."""
-    return {}
-
-
-def compute(join: MapValues, inputs: EpochInputs) -> EpochFrames:
+def compute(operation: MapValues, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    select = {column: e for column, e in join.select.items() if isinstance(e, str)}
-    mapped = with_expressions(inputs.left, select, "__mapped", where="__row.value IS NOT NULL")
-    return EpochFrames(result_rows(mapped, value=F.col("__mapped")))
+    select = {column: e for column, e in operation.select.items() if isinstance(e, str)}
+    mapped = add_expressions(inputs.left, select, "__mapped", where="__row.value IS NOT NULL")
+    return EpochFrames(build_rows(mapped, value=F.col("__mapped")))

@@ -11,18 +11,14 @@ Source: released Kafka Streams 4.x, ``KStream.merge``, which defines no order be
 
 from __future__ import annotations
 
-from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.stateless.one_input import result_rows
+from rivermeet.joins.operator import EpochFrames, EpochInputs
+from rivermeet.joins.stateless.one_input import build_rows, read_nothing
 from rivermeet.pipelines import Merge
 
 READS_ONCE = True
+state = read_nothing
 
 
-def state(join: Merge) -> StateRead:
-    """Nothing."""
-    return {}
-
-
-def compute(join: Merge, inputs: EpochInputs) -> EpochFrames:
+def compute(operation: Merge, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    return EpochFrames(result_rows(inputs.left, "left").unionByName(result_rows(inputs.right, "right")))
+    return EpochFrames(build_rows(inputs.left, "left").unionByName(build_rows(inputs.right, "right")))

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Join, Record, Row, key_of, no_row, places
+from rivermeet.joins.reference.records import Asks, Join, Record, Row, key_of, no_row, places
 from rivermeet.pipelines import operations as declared
 
 Rule = Callable[[Record], list[Row]]

@@ -23,26 +23,22 @@ from operator import and_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.stateless.one_input import result_rows, with_expressions
+from rivermeet.joins.operator import EpochFrames, EpochInputs
+from rivermeet.joins.stateless.one_input import add_expressions, build_rows, read_nothing
 from rivermeet.pipelines import SelectKey
 
 READS_ONCE = True
+state = read_nothing
 
 
-def state(join: SelectKey) -> StateRead:
-    """Nothing."""
-    return {}
-
-
-def compute(join: SelectKey, inputs: EpochInputs) -> EpochFrames:
+def compute(operation: SelectKey, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`; the trigger has the record's own partition and offset."""
-    sql = {column: f"CAST(({e.sql}) AS {e.type})" for column, e in join.key.items()}
-    keyed = with_expressions(inputs.left, sql, "__key")
-    whole = reduce(and_, (F.col("__key").getField(column).isNotNull() for column in join.key))
+    sql = {column: f"CAST(({e.sql}) AS {e.type})" for column, e in operation.key.items()}
+    keyed = add_expressions(inputs.left, sql, "__key")
+    whole = reduce(and_, (F.col("__key").getField(column).isNotNull() for column in operation.key))
     key = F.when(whole, F.col("__key"))
-    partition = F.when(whole, partition_of(F.col("__key"), join.partitions)).otherwise(F.lit(0))
-    return EpochFrames(result_rows(keyed, key=key, partition=partition))
+    partition = F.when(whole, partition_of(F.col("__key"), operation.partitions)).otherwise(F.lit(0))
+    return EpochFrames(build_rows(keyed, key=key, partition=partition))
 
 
 def partition_of(key: Column, partitions: int) -> Column:

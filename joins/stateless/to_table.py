@@ -17,22 +17,18 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from rivermeet.joins.late import without_key
-from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.stateless.one_input import result_rows
+from rivermeet.joins.operator import EpochFrames, EpochInputs
+from rivermeet.joins.stateless.one_input import build_rows, read_nothing
 from rivermeet.pipelines import ToStream, ToTable
 
 READS_ONCE = True
+state = read_nothing
 
 
-def state(join: ToTable | ToStream) -> StateRead:
-    """Nothing."""
-    return {}
-
-
-def compute(join: ToTable | ToStream, inputs: EpochInputs) -> EpochFrames:
+def compute(operation: ToTable | ToStream, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    if isinstance(join, ToStream):
-        return EpochFrames(result_rows(inputs.left))
+    if isinstance(operation, ToStream):
+        return EpochFrames(build_rows(inputs.left))
     keyless = inputs.left.where(F.col("key").isNull())
     late = without_key(keyless, F.lit("left"), F.to_json("value"))
-    return EpochFrames(result_rows(inputs.left.where(F.col("key").isNotNull())), late=late)
+    return EpochFrames(build_rows(inputs.left.where(F.col("key").isNotNull())), late=late)

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rivermeet.joins.why.evidence import Found, Key, Reason, show_key
-from rivermeet.joins.why.families import Met
-from rivermeet.joins.why.replay import Replay
-from rivermeet.joins.why.words import by_rule, no_record
+from rivermeet.joins.why.replay import Met, Replay
+from rivermeet.joins.why.words import explain_by_rule, report_no_record
 from rivermeet.pipelines import Filter, Operation, SelectKey, ToTable
 
 
@@ -42,7 +41,7 @@ def of_absence(operation: Operation, key: Key, replayed: Replay) -> list[Reason]
     for side, own in reads(operation, key, None).items():
         records = replayed.of_key(side, own)
         if not records:
-            found.append(no_record(replayed, side, own))
+            found.append(report_no_record(replayed, side, own))
         # Where the result is a table, a record before the last one may have had a row, and has it no longer.
         decides = operation.inputs[side].is_table or isinstance(operation, ToTable)
         for one in records[-1:] if decides else records:
@@ -56,4 +55,4 @@ def _without_row(operation: Operation, one: Found, replayed: Replay) -> Reason:
         return Reason(f"{one.side}-deleted", f"its record in '{name}' is a tombstone", (one,))
     if note is not None and isinstance(operation, Filter):
         return Reason("filtered", f"its record in '{name}' does not pass `{operation.where}`", (one,))
-    return by_rule(replayed, one)
+    return explain_by_rule(replayed, one)

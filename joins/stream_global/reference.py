@@ -15,8 +15,7 @@ Streams 3.7 (KIP-962), so not in "0.10.2".
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Record, Row, Value, join_records, key_of, no_row
+from rivermeet.joins.reference.records import Asks, Record, Row, Value, join_records, key_of, no_row, put
 from rivermeet.pipelines import joins as declared
 
 
@@ -24,16 +23,15 @@ class StreamGlobalJoin:
     """Left is the stream, right the global table, which is one table over all partitions."""
 
     def __init__(self, how: str, key_mapper: Callable[[Any, Any], Any], semantics: str = "3.1") -> None:
-        if semantics not in ("3.1", "kafka-4", "0.10.2"):
-            raise ValueError(f"semantics is {semantics!r}; global tables are offered by 3.1, kafka-4 and 0.10.2")
-        if how not in ("inner", "left"):
-            raise ValueError(f"how is {how!r}; a global table offers inner and left")
         self.how, self.key_mapper, self.semantics = how, key_mapper, semantics
         self.table: dict[Any, Record] = {}
 
     def process(self, x: Record) -> list[Row]:
         if x.side == "right":
-            return self._update(x)
+            if x.key is None:
+                return no_row(x, "null-key")
+            put(self.table, x)
+            return no_row(x, "kept")
         if x.value is None:
             return no_row(x, "null-value")
         # The stream's own key may be null: the mapper alone decides what is looked up.
@@ -43,15 +41,6 @@ class StreamGlobalJoin:
         if found is None and (self.how == "inner" or (mapped is None and self.semantics == "0.10.2")):
             return no_row(x, lacking)
         return [join_records(x.key, x, found, x.timestamp, x, "joined" if found else lacking)]
-
-    def _update(self, x: Record) -> list[Row]:
-        if x.key is None:
-            return no_row(x, "null-key")
-        if x.value is None:
-            self.table.pop(x.key, None)
-        else:
-            self.table[x.key] = x  # the last one processed wins, even if it is older by timestamp
-        return no_row(x, "kept")
 
 
 def by_mapped_key(how: str, key: Iterable[str], semantics: str) -> StreamGlobalJoin:

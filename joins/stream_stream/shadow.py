@@ -41,9 +41,9 @@ from pyspark.sql import functions as F
 
 from rivermeet.joins.operator import Side
 from rivermeet.joins.order import before_here
-from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
-from rivermeet.joins.shadow.causes import FALSE_ONE_SIDED, Cause
-from rivermeet.joins.shadow.multiset import count_rows, stream_totals
+from rivermeet.joins.shadow.answers import RECORD, UNREAD, Answers, Compared
+from rivermeet.joins.shadow.compare import FALSE_ONE_SIDED, Cause
+from rivermeet.joins.shadow.folded import count_rows, count_stream_totals, same_row
 from rivermeet.joins.stream_stream.profile_3_1 import OUTER_SIDES
 from rivermeet.joins.stream_stream.self_join import COPIES
 from rivermeet.joins.stream_stream.time_buckets import lies_in, list_buckets, width
@@ -70,7 +70,7 @@ def compare(join: StreamStreamJoin, answers: Answers) -> Compared:
     made = answers.keep(_find_parts(join, bad.where("NOT missing"), sides))
     missing = _classify_missing(join, answers, bad.where("missing"), by_row, made, sides)
     extra = _extra(join, answers, bad.where("NOT missing"), made, sides)
-    return Compared(missing.unionByName(extra, allowMissingColumns=True), stream_totals(answers, by_row))
+    return Compared(missing.unionByName(extra, allowMissingColumns=True), count_stream_totals(answers, by_row))
 
 
 def _time_side(join: StreamStreamJoin, answers: Answers, side: str) -> DataFrame:
@@ -92,7 +92,7 @@ def _time_side(join: StreamStreamJoin, answers: Answers, side: str) -> DataFrame
         "offset",
         "timestamp",
         side,
-        F.struct("partition", "offset", "timestamp", "value").alias("record"),
+        F.struct(*RECORD).alias("record"),
         F.coalesce(F.col("before_it") - retention >= F.col("timestamp"), F.lit(False)).alias("late"),
         F.coalesce(F.col("topic_time") - retention >= F.col("timestamp"), F.lit(False)).alias("can_be_forgotten"),
         (F.col("newest") > F.col("timestamp") + reach).alias("closed"),
@@ -141,10 +141,7 @@ def _classify_missing(
 def _extra(
     join: StreamStreamJoin, answers: Answers, extra: DataFrame, made: DataFrame, sides: dict[str, DataFrame]
 ) -> DataFrame:
-    same = F.col("e.timestamp") == F.col("o.timestamp")
-    for column in ("key", "value"):
-        same = same & F.col(f"e.{column}").eqNullSafe(F.col(f"o.{column}"))
-    placed = extra.alias("e").join(made.alias("o"), same, "left")
+    placed = extra.alias("e").join(made.alias("o"), same_row("e", "o"), "left")
     placed = placed.select("e.*", "o.at", "o.left_offset", "o.right_offset").withColumns(_lone())
     pair = F.struct("left_offset", "right_offset", "trigger")
     of_ours = answers.ours.withColumn("at", F.col("partition"))
@@ -228,7 +225,13 @@ def _find_parts(join: StreamStreamJoin, extra: DataFrame, sides: dict[str, DataF
     """
     wanted = extra.select("key", "value", "timestamp").distinct()
     times = wanted.select("key", "timestamp").distinct()
-    window = join.window
+    window, time = join.window, F.col("timestamp")
+    named = {
+        side: records.where(F.col(side).isNotNull()).select(
+            "key", "partition", "timestamp", side, F.col("offset").alias(f"{side}_offset")
+        )
+        for side, records in sides.items()
+    }
     found: list[DataFrame] = []
     reaches: tuple[tuple[Side, Side, int, int], ...] = (
         ("left", "right", window.before, window.after),
@@ -236,43 +239,21 @@ def _find_parts(join: StreamStreamJoin, extra: DataFrame, sides: dict[str, DataF
     )
     for side, other, behind, ahead in reaches:
         same = F.col("x.key").eqNullSafe(F.col("t.key")) & (F.col("x.timestamp") == F.col("t.timestamp"))
-        own = sides[side].where(F.col(side).isNotNull()).alias("x").join(times.alias("t"), same, "left_semi")
+        own = named[side].alias("x").join(times.alias("t"), same, "left_semi")
         bucket = width(F.lit(max(behind, 0) + max(ahead, 0)))
-        time = F.col("timestamp")
-        own = own.select("key", "partition", "offset", "timestamp", side)
         reached = own.withColumn("bucket", F.explode(list_buckets(time - max(behind, 0), time + max(ahead, 0), bucket)))
-        others = (
-            sides[other]
-            .where(F.col(other).isNotNull())
-            .select(
-                "key", "partition", F.col("offset").alias("other_offset"), F.col("timestamp").alias("at_time"), other
-            )
-        )
+        others = named[other].withColumnRenamed("timestamp", "at_time")
         others = others.withColumn("bucket", lies_in(F.col("at_time"), bucket))
-        met = reached.join(others, ["key", "partition", "bucket"])
-        found.append(_name_columns(met.where(_meets(behind, ahead)), side, other))
+        # The other record is in the window, and is not the later one.
+        apart = F.col("at_time") - time
+        met = reached.join(others, ["key", "partition", "bucket"]).where(apart.between(-behind, ahead) & (apart <= 0))
+        found.append(met.drop("bucket", "at_time"))
         if COPIES[side] in OUTER_SIDES[join.how]:
-            found.append(_name_columns(own, side, None))
+            found.append(own)
     made = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), found)
     made = made.withColumn("value", join_values(join.select))
-    equal = F.col("w.timestamp") == F.col("m.timestamp")
-    for column in ("key", "value"):
-        equal = equal & F.col(f"w.{column}").eqNullSafe(F.col(f"m.{column}"))
     newest = F.struct(*(F.coalesce(f"m.{side}_offset", F.lit(-1)).alias(side) for side in SIDES))
     place = F.struct(F.col("m.partition").alias("at"), "m.left_offset", "m.right_offset")
-    matched = wanted.alias("w").join(made.alias("m"), equal)
+    matched = wanted.alias("w").join(made.alias("m"), same_row("w", "m"))
     rows = matched.groupBy(*(F.col(f"w.{column}").alias(column) for column in _ROW))
     return rows.agg(F.max_by(place, newest).alias("of")).select(*_ROW, "of.*")
-
-
-def _meets(behind: int, ahead: int) -> Column:
-    """Whether the other record is in the window, and is not the later one."""
-    apart = F.col("at_time") - F.col("timestamp")
-    return apart.between(-behind, ahead) & (apart <= 0)
-
-
-def _name_columns(frame: DataFrame, side: str, other: str | None) -> DataFrame:
-    columns = [F.col(c) for c in ("key", "partition", "timestamp", side)] + [F.col("offset").alias(f"{side}_offset")]
-    if other is not None:
-        columns += [F.col(other), F.col("other_offset").alias(f"{other}_offset")]
-    return frame.select(*columns)

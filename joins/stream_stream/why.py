@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rivermeet.joins.why.evidence import Found, Key, Reason, is_there, moment, show_key, span
-from rivermeet.joins.why.families import Met
-from rivermeet.joins.why.replay import Replay
-from rivermeet.joins.why.words import late, no_record, not_read
+from rivermeet.joins.why.replay import Met, Replay
+from rivermeet.joins.why.words import find_late, report_no_record, report_unread
 from rivermeet.pipelines import StreamStreamJoin
 
 
@@ -48,8 +47,8 @@ def of_absence(join: StreamStreamJoin, key: Key, replayed: Replay) -> list[Reaso
     for side in join.inputs:
         records = replayed.of_key(side, key)
         if not records:
-            found.append(no_record(replayed, side, key))
-        found += late(replayed, records)
+            found.append(report_no_record(replayed, side, key))
+        found += find_late(replayed, records)
         for one in records:
             found += _without_row(join, one, replayed)
     return found
@@ -59,7 +58,7 @@ def _without_row(join: StreamStreamJoin, one: Found, replayed: Replay) -> list[R
     """Why a record of a key without rows is in none."""
     name, note = join.inputs[one.side].name, replayed.rule(one)
     if one.order is None:
-        return [not_read(replayed, one)]
+        return [report_unread(replayed, one)]
     if one.value is None:
         return [Reason("null-value", f"its record in '{name}' has no value, and joins nothing", (one,))]
     if note is not None and note.rule == "late":
@@ -83,12 +82,12 @@ def _partners(join: StreamStreamJoin, one: Found, replayed: Replay) -> list[Reas
         return [Reason(f"no-{side}", f"'{name}' has no record of {show_key(one.key)}", (one,))]
     if not within:
         return [_outside(join, one, others)]
-    found = late(replayed, within)
+    found = find_late(replayed, within)
     waiting = [other for other in within if other.order is None]
     if waiting:
         says = f"a record within its window is in '{name}', and was not joined yet: run the pipeline"
         found.append(Reason(f"{side}-not-read", says, (waiting[0],)))
-    met = [other for other in within if other.order is not None and not late(replayed, [other])]
+    met = [other for other in within if other.order is not None and not find_late(replayed, [other])]
     if met:
         says = f"a record of '{name}' lies within its window, and met it when one of the two windows was closed"
         found.append(Reason("closed", says, (met[0],)))

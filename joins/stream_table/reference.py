@@ -14,13 +14,10 @@ Source: golden `s000.st.*`, `s002.st.*`, KIP-889, KIP-914, KIP-923, KIP-962, doc
 docs/kafka-streams.md 3 and 4.
 """
 
-from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Join, Record, Row, join_records, key_bytes, no_row
-from rivermeet.joins.reference.versioned import BEGINNING, PlainTable, Table, VersionedTable
+from rivermeet.joins.reference.records import Asks, Join, Record, Row, join_records, key_bytes, no_row
+from rivermeet.joins.reference.versioned import BEGINNING, PlainTable, VersionedTable
 from rivermeet.pipelines import joins as declared
 from rivermeet.pipelines.expressions import quote
-
-OFFERED = {"3.1": ("inner", "left"), "kafka-4": ("inner", "left"), "0.10.2": ("inner", "left"), "0.10.0": ("left",)}
 
 
 class StreamTableJoin:
@@ -33,14 +30,8 @@ class StreamTableJoin:
         right_versioned_ms: int | None = None,
         table_grace_ms: int | None = None,
     ) -> None:
-        if how not in OFFERED.get(semantics, ()):
-            raise ValueError(f"no {how!r} join in semantics {semantics!r}; offered are {OFFERED}")
-        if right_versioned_ms is not None and semantics.startswith("0."):
-            raise ValueError(f"{semantics} has no versioned tables")
-        if table_grace_ms is not None and (right_versioned_ms is None or table_grace_ms > right_versioned_ms):
-            raise ValueError("a grace needs a versioned table with at least as much history")
         self.how, self.semantics, self.grace = how, semantics, table_grace_ms
-        self.table: Table = PlainTable() if right_versioned_ms is None else VersionedTable(right_versioned_ms)
+        self.table = PlainTable() if right_versioned_ms is None else VersionedTable(right_versioned_ms)
         self.waiting: list[Record] = []
         self.observed = BEGINNING
 

@@ -26,12 +26,12 @@ Head time is that by which topics are interleaved (docs/order.md); on a tie Kafk
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from rivermeet.joins.shadow.answers import UNREAD, Answers, Compared
-from rivermeet.joins.shadow.causes import FALSE_ONE_SIDED, Cause
-from rivermeet.joins.shadow.multiset import count_rows, stream_totals
+from rivermeet.joins.shadow.answers import RECORD, UNREAD, Answers, Compared
+from rivermeet.joins.shadow.compare import FALSE_ONE_SIDED, Cause
+from rivermeet.joins.shadow.folded import count_rows, count_stream_totals, same_row
 from rivermeet.joins.values import join_values, key_type, record, with_mapped_key, with_record
 from rivermeet.pipelines import StreamGlobalJoin, StreamTableJoin
 
@@ -50,24 +50,15 @@ def compare(join: LookUp, answers: Answers) -> Compared:
     by_row = answers.keep(count_rows(answers))
     bad = answers.keep(by_row.where("copies > 0"))
     seen = answers.keep(_find_seen(join, answers, bad))
-    missing, extra = seen.where("missing"), seen.where("NOT missing")
-    known = [*(F.col(name) for name in _X), F.struct(*(c for c in seen.columns if c not in _X)).alias("row")]
-    of_x = F.col("x_offset").isNotNull()
-    both = (
-        missing.where(of_x)
-        .select(*known)
-        .withColumnRenamed("row", "m")
-        .join(extra.where(of_x).select(*known).withColumnRenamed("row", "e"), [*_X], "full_outer")
-    )
-    # A row without a stream record is of one side alone.
-    alone = (
-        missing.where(~of_x)
-        .select(*known)
-        .withColumnRenamed("row", "m")
-        .unionByName(extra.where(~of_x).select(*known).withColumnRenamed("row", "e"), allowMissingColumns=True)
-    )
-    lines = both.unionByName(alone, allowMissingColumns=True).join(_find_answered(answers), [*_X], "left")
-    return Compared(_differences(join, answers, lines), stream_totals(answers, by_row))
+    row = F.struct(*(c for c in seen.columns if c not in _X))
+    # A row without a stream record is of one side alone: NULL meets nothing.
+    missing = seen.where("missing").select(*_X, row.alias("m"))
+    extra = seen.where("NOT missing").select(*_X, row.alias("e"))
+    at = F.col("trigger")
+    places = at["partition"].alias(_X[0]), at["offset"].alias(_X[1])
+    answered = answers.ours.where(at["side"] == "left").select(*places, F.lit(True).alias("answered")).distinct()
+    lines = missing.join(extra, [*_X], "full_outer").join(answered, [*_X], "left")
+    return Compared(_differences(join, answers, lines), count_stream_totals(answers, by_row))
 
 
 def _differences(join: LookUp, answers: Answers, lines: DataFrame) -> DataFrame:
@@ -101,15 +92,6 @@ def _differences(join: LookUp, answers: Answers, lines: DataFrame) -> DataFrame:
     return named.withColumn("cause", cause)
 
 
-def _find_answered(answers: Answers) -> DataFrame:
-    """Stream records that ours has a row of."""
-    at = F.col("trigger")
-    found = answers.ours.where(at["side"] == "left")
-    return found.select(
-        at["partition"].alias(_X[0]), at["offset"].alias(_X[1]), F.lit(True).alias("answered")
-    ).distinct()
-
-
 def _find_seen(join: LookUp, answers: Answers, bad: DataFrame) -> DataFrame:
     """The differing rows, each with the stream record (``x``) and the table's record (``version``) that give it."""
     assert answers.left is not None and answers.right is not None
@@ -119,30 +101,26 @@ def _find_seen(join: LookUp, answers: Answers, bad: DataFrame) -> DataFrame:
     versions = table.select(
         F.col("key").alias("mapped"),
         "right",
-        F.struct("partition", "offset", "timestamp", "value").alias("version"),
+        F.struct(*RECORD).alias("version"),
         F.struct(F.col("commit"), F.col("order.head").alias("head")).alias("at"),
     )
     # A version that is a deletion is "none", and so is what was before the first.
     none = facts.select(*facts.columns).withColumn("tied_deletion", F.lit(False))
     tied = F.col("right").isNull() & (F.col("x_at") == F.col("at"))
     seen = facts.join(versions, "mapped").withColumn("tied_deletion", tied)
-    made = none.unionByName(seen.drop("at"), allowMissingColumns=True).withColumn("row_value", join_values(join.select))
-    wanted = bad.select("key", "value", "timestamp").withColumnRenamed("value", "row_value")
-    same = F.col("w.key").eqNullSafe(F.col("c.key")) & (F.col("w.timestamp") == F.col("c.timestamp"))
-    same = same & F.col("w.row_value").eqNullSafe(F.col("c.row_value"))
+    made = none.unionByName(seen.drop("at"), allowMissingColumns=True).withColumn("value", join_values(join.select))
+    wanted = bad.select("key", "value", "timestamp")
     best = F.struct(F.col("c.x.offset").alias("x"), F.coalesce("c.version.offset", F.lit(-1)).alias("version"))
     ties = made.groupBy("x").agg(F.max("tied_deletion").alias("tied_deletion"))
     found = (
         wanted.alias("w")
-        .join(made.alias("c"), same)
-        .groupBy(
-            F.col("w.key").alias("key"), F.col("w.row_value").alias("value"), F.col("w.timestamp").alias("timestamp")
-        )
+        .join(made.alias("c"), same_row("w", "c"))
+        .groupBy(*(F.col(f"w.{column}").alias(column) for column in wanted.columns))
         .agg(F.max_by(F.struct("c.x", "c.version"), best).alias("of"))
         .select("key", "value", "timestamp", "of.x", "of.version")
         .join(ties, "x", "left")
     )
-    placed = bad.alias("b").join(found.alias("f"), _same_row("b", "f"), "left")
+    placed = bad.alias("b").join(found.alias("f"), same_row("b", "f"), "left")
     return placed.select(
         "b.*",
         F.col("f.x").alias("x"),
@@ -151,13 +129,6 @@ def _find_seen(join: LookUp, answers: Answers, bad: DataFrame) -> DataFrame:
         F.col("f.x.partition").alias(_X[0]),
         F.col("f.x.offset").alias(_X[1]),
     )
-
-
-def _same_row(one: str, other: str) -> Column:
-    same = F.col(f"{one}.timestamp") == F.col(f"{other}.timestamp")
-    for column in ("key", "value"):
-        same = same & F.col(f"{one}.{column}").eqNullSafe(F.col(f"{other}.{column}"))
-    return same
 
 
 def _facts(join: LookUp, answers: Answers, bad: DataFrame) -> DataFrame:
@@ -174,7 +145,7 @@ def _facts(join: LookUp, answers: Answers, bad: DataFrame) -> DataFrame:
             "timestamp",
             "left",
             "mapped",
-            F.struct("partition", "offset", "timestamp", "value").alias("x"),
+            F.struct(*RECORD).alias("x"),
             F.struct(F.col("commit"), F.col("order.head").alias("head")).alias("x_at"),
         )
     )

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rivermeet.joins.why.evidence import Found, Key, Reason, Unknown
-from rivermeet.joins.why.families import Met
-from rivermeet.joins.why.replay import Replay
-from rivermeet.joins.why.words import by_rule, no_record, nothing_there, unknown
+from rivermeet.joins.why.replay import Met, Replay
+from rivermeet.joins.why.words import explain_by_rule, explain_nothing, report_no_record, report_unknown
 from rivermeet.pipelines import StreamGlobalJoin, StreamTableJoin
 
 LookUp = StreamTableJoin | StreamGlobalJoin
@@ -38,22 +37,22 @@ def of_row(join: LookUp, met: Met, replayed: Replay) -> list[Reason]:
 def _not_found(join: LookUp, left: Found, replayed: Replay, at: float) -> Reason:
     key = replayed.pointer(left)
     if isinstance(key, Unknown):
-        return unknown(key)
+        return report_unknown(key)
     if key is None:
         return Reason("no-look-up-key", f"its key to look up in '{join.right.name}' is null", (left,))
-    return nothing_there(replayed, "right", key, at)
+    return explain_nothing(replayed, "right", key, at)
 
 
 def of_absence(join: LookUp, key: Key, replayed: Replay) -> list[Reason]:
     """Why no record of the stream's key gave a row, each with its reason."""
     lefts = replayed.of_key("left", key)
-    return [_without_row(join, one, replayed) for one in lefts] or [no_record(replayed, "left", key)]
+    return [_without_row(join, one, replayed) for one in lefts] or [report_no_record(replayed, "left", key)]
 
 
 def _without_row(join: LookUp, left: Found, replayed: Replay) -> Reason:
     note = replayed.rule(left)
     if note is None:
-        return by_rule(replayed, left)
+        return explain_by_rule(replayed, left)
     if note.rule == "null-value":
         says = f"its record in '{join.left.name}' has no value, and looks up nothing"
         return Reason(note.rule, says, (left,))
@@ -62,4 +61,4 @@ def _without_row(join: LookUp, left: Found, replayed: Replay) -> Reason:
     if note.rule in ("no-right", "no-look-up-key"):
         found = _not_found(join, left, replayed, replayed.positions[replayed.place(left)])
         return replace(found, records=(left, *found.records))
-    return by_rule(replayed, left)
+    return explain_by_rule(replayed, left)

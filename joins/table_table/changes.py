@@ -27,7 +27,7 @@ from rivermeet.records.type_text import type_text
 SIDES: tuple[tuple[int, Side], ...] = ((LEFT, "left"), (RIGHT, "right"))
 
 
-def changes(join: TableTableJoin, inputs: EpochInputs, cached: Collection[int] = ()) -> DataFrame:
+def find_changes(join: TableTableJoin, inputs: EpochInputs, cached: Collection[int] = ()) -> DataFrame:
     """The epoch's changes, all under the left key; each record keeps its own for the expressions.
 
     Parameters
@@ -87,8 +87,9 @@ def input_caches(join: TableTableJoin) -> tuple[int, ...]:
 def _states(cached: Collection[int]) -> dict[str, Column]:
     """Columns of both sides' states, in the order in which they depend on each other."""
     states: dict[str, Column] = {}
+    before = before_here(Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first(), "side"))
     for at, side in SIDES:
-        mine, seen = F.col("side") == at, _see(F.col(f"{side}_put"))
+        mine, seen = F.col("side") == at, last_known(f"{side}_put", before)
         own = _last_put(side, at, -1) if at in cached else seen
         other = _last_put(side, at, 0) if 1 - at in cached else seen
         states[f"{side}_was"] = F.when(mine, own).otherwise(other)
@@ -107,12 +108,6 @@ def _key_as(kind: StructType, other: StructType, shift: int) -> Column:
             column = column + F.lit(shift)
         fields.append(column.cast(type_text(mine.dataType)).alias(mine.name))
     return F.when(F.col("key").isNotNull(), F.struct(*fields))
-
-
-def _see(put: Column) -> Column:
-    """What was put last before a change."""
-    order = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first(), "side")
-    return last_known(put, before_here(order))
 
 
 def _commits(start: int, end: int) -> WindowSpec:

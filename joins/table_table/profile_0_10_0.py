@@ -15,20 +15,17 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.table_table.changes import changes, input_caches
-from rivermeet.joins.table_table.rows import flush_caches, result, rows_of
+from rivermeet.joins.operator import EpochFrames, EpochInputs
+from rivermeet.joins.table_table.changes import find_changes, input_caches
+from rivermeet.joins.table_table.rows import build_rows, finish, flush_caches
 from rivermeet.joins.tables.versions import read_state
 from rivermeet.pipelines import TableTableJoin
 
-
-def state(join: TableTableJoin) -> StateRead:
-    """Both tables before the epoch; of a versioned one its whole history."""
-    return read_state(join)
+state = read_state
 
 
 def compute(join: TableTableJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    found = changes(join, inputs, input_caches(join))
-    rows = rows_of(join, found, emits=F.lit(True), timestamp=F.col("timestamp"))
-    return result(join, rows if join.cache is None else flush_caches(join, inputs, rows))
+    found = find_changes(join, inputs, input_caches(join))
+    rows = build_rows(join, found, emits=F.lit(True), timestamp=F.col("timestamp"))
+    return finish(join, rows if join.cache is None else flush_caches(join, inputs, rows))

@@ -17,27 +17,23 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.table_table.changes import changes
-from rivermeet.joins.table_table.rows import later_timestamp, result, rows_of
+from rivermeet.joins.operator import EpochFrames, EpochInputs
+from rivermeet.joins.table_table.changes import find_changes
+from rivermeet.joins.table_table.rows import build_rows, finish, later_timestamp
 from rivermeet.joins.tables.cache import net_changes
 from rivermeet.joins.tables.versions import read_state
 from rivermeet.pipelines import TableTableJoin
 
 READS_ONCE = True
-
-
-def state(join: TableTableJoin) -> StateRead:
-    """Both tables before the epoch; of a versioned one its whole history."""
-    return read_state(join)
+state = read_state
 
 
 def compute(join: TableTableJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    rows = rows_of(join, changes(join, inputs), emits=F.col("was"), timestamp=later_timestamp())
+    rows = build_rows(join, find_changes(join, inputs), emits=F.col("was"), timestamp=later_timestamp())
     if join.cache is not None:
         rows = inputs.keep(rows)
         # The key's first row says whether there was one before the epoch.
         first = rows.groupBy("key").agg(F.min_by("was", "sequence").alias("was")).where("was")
         rows = net_changes(rows, first.select("key"))
-    return result(join, rows)
+    return finish(join, rows)

@@ -16,30 +16,27 @@ Source: released Kafka Streams, KTableKTableJoin and its caches. Held by ``tests
 
 from __future__ import annotations
 
-from rivermeet.joins.operator import EpochFrames, EpochInputs, StateRead
-from rivermeet.joins.table_table.changes import changes, input_caches
+from rivermeet.joins.operator import EpochFrames, EpochInputs
+from rivermeet.joins.table_table.changes import find_changes, input_caches
 from rivermeet.joins.table_table.rows import (
+    build_rows,
+    finish,
     flush_caches,
+    is_left,
+    is_other_present,
     later_timestamp,
-    of_left,
-    other_present,
-    own_present,
-    result,
-    rows_of,
+    was_own_present,
 )
 from rivermeet.joins.tables.versions import read_state
 from rivermeet.pipelines import TableTableJoin
 
-
-def state(join: TableTableJoin) -> StateRead:
-    """Both tables before the epoch; of a versioned one its whole history."""
-    return read_state(join)
+state = read_state
 
 
 def compute(join: TableTableJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
-    emits = other_present() if join.how == "inner" else other_present() | own_present()
+    emits = is_other_present() if join.how == "inner" else is_other_present() | was_own_present()
     if join.how == "left":
-        emits = emits & of_left()
-    rows = rows_of(join, changes(join, inputs, input_caches(join)), emits=emits, timestamp=later_timestamp())
-    return result(join, rows if join.cache is None else flush_caches(join, inputs, rows))
+        emits = emits & is_left()
+    rows = build_rows(join, find_changes(join, inputs, input_caches(join)), emits=emits, timestamp=later_timestamp())
+    return finish(join, rows if join.cache is None else flush_caches(join, inputs, rows))

@@ -19,13 +19,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.options import NetOfCommits, ResultTable
-from rivermeet.joins.reference.records import Join, Record, Row, no_row, places
+from rivermeet.joins.reference.records import Asks, Join, Record, Row, no_row, places
 from rivermeet.joins.reference.versioned import Change, PlainTable, VersionedTable
 from rivermeet.pipelines import joins as declared
 
-SEMANTICS = ("3.1", "kafka-4", "0.10.2", "0.10.0")
 OTHER = {"left": "right", "right": "left"}
 
 
@@ -73,20 +71,9 @@ class TableTableJoin:
         materialized: bool = False,
         cache: bool = False,
     ) -> None:
-        if how not in ("inner", "left", "outer"):
-            raise ValueError(f"how is {how!r}; choose inner, left or outer")
-        if semantics not in SEMANTICS:
-            raise ValueError(f"semantics is {semantics!r}; choose one of {', '.join(SEMANTICS)}")
-        if semantics.startswith("0.") and (left_versioned_ms, right_versioned_ms) != (None, None):
-            raise ValueError(f"{semantics} has no versioned tables")
-        if semantics == "0.10.0" and (cache or materialized):
-            raise ValueError("0.10.0 offers neither a cache nor a materialized result")
         self.how, self.semantics = how, semantics
         self.cached_sources = cache and semantics != "3.1"
-        self.sides = {
-            "left": self._table(left_versioned_ms),
-            "right": self._table(right_versioned_ms),
-        }
+        self.sides = {"left": self._table(left_versioned_ms), "right": self._table(right_versioned_ms)}
         self.result = ResultTable() if cache and (materialized or semantics == "3.1") else None
         self.last = -1
 

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from rivermeet.joins.operator import EpochFrames, EpochInputs
-from rivermeet.joins.order import LEFT, RIGHT
+from rivermeet.joins.order import LEFT, RIGHT, in_words
 from rivermeet.joins.provenance import record_at, trigger_of
 from rivermeet.joins.table_table.changes import SIDES, input_caches
 from rivermeet.joins.tables.cache import net_changes, select_emitted_before
@@ -18,39 +18,39 @@ from rivermeet.joins.values import join_values
 from rivermeet.pipelines import TableTableJoin
 
 
-def of_left() -> Column:
+def is_left() -> Column:
     """Whether a change is one of the left side."""
     return F.col("side") == LEFT
 
 
-def present(side: str, moment: str) -> Column:
+def is_present(side: str, moment: str) -> Column:
     """Whether a side has a record under the key: ``was`` before the change, ``now`` after it."""
     return F.col(f"{side}_{moment}.{side}").isNotNull()
 
 
-def other_present() -> Column:
+def is_other_present() -> Column:
     """Whether the other side has a record."""
-    return F.when(of_left(), present("right", "now")).otherwise(present("left", "now"))
+    return F.when(is_left(), is_present("right", "now")).otherwise(is_present("left", "now"))
 
 
-def own_present() -> Column:
+def was_own_present() -> Column:
     """Whether the change's own side had a record before it."""
-    return F.when(of_left(), present("left", "was")).otherwise(present("right", "was"))
+    return F.when(is_left(), is_present("left", "was")).otherwise(is_present("right", "was"))
 
 
 def had_row(join: TableTableJoin, moment: str = "was") -> Column:
     """Whether the key has a row at a moment."""
-    left, right = present("left", moment), present("right", moment)
+    left, right = is_present("left", moment), is_present("right", moment)
     return {"inner": left & right, "left": left, "outer": left | right}[join.how]
 
 
 def later_timestamp() -> Column:
     """The later of the change's timestamp and the other side's, where that has a record (ms)."""
-    other = F.when(of_left(), F.col("right_now.timestamp")).otherwise(F.col("left_now.timestamp"))
-    return F.greatest("timestamp", F.when(other_present(), other))
+    other = F.when(is_left(), F.col("right_now.timestamp")).otherwise(F.col("left_now.timestamp"))
+    return F.greatest("timestamp", F.when(is_other_present(), other))
 
 
-def rows_of(join: TableTableJoin, changes: DataFrame, emits: Column, timestamp: Column) -> DataFrame:
+def build_rows(join: TableTableJoin, changes: DataFrame, emits: Column, timestamp: Column) -> DataFrame:
     """Rows that changes cause: all live ones, and tombstones where ``emits`` is true.
 
     Returns
@@ -61,14 +61,13 @@ def rows_of(join: TableTableJoin, changes: DataFrame, emits: Column, timestamp: 
         key had a row before), ``phase`` (0: waits for no commit, 1: left, 2: right), ``commit``.
     """
     cached = input_caches(join) if join.semantics != "3.1" else ()
-    phase = F.when(of_left(), 1 if LEFT in cached else 0).otherwise(2 if RIGHT in cached else 0)
-    side = F.when(of_left(), F.lit("left")).otherwise(F.lit("right"))
+    phase = F.when(is_left(), 1 if LEFT in cached else 0).otherwise(2 if RIGHT in cached else 0)
     judged = changes.withColumns({"live": had_row(join, "now"), "was": had_row(join), "phase": phase})
     return judged.where(F.col("live") | emits).select(
         "key",
         timestamp.alias("timestamp"),
         "partition",
-        trigger_of(side),
+        trigger_of(in_words(F.col("side"))),
         # Of one commit: what does not wait for it, then the left changes, then the right ones.
         F.struct("commit", "phase", "order").alias("sequence"),
         F.when(F.col("live"), F.col("left_now.left")).alias("left"),
@@ -96,7 +95,7 @@ def flush_caches(join: TableTableJoin, inputs: EpochInputs, rows: DataFrame) -> 
     return rows.join(ends, ["partition", "commit"], "left").withColumn("trigger", trigger).drop("last")
 
 
-def result(join: TableTableJoin, rows: DataFrame) -> EpochFrames:
+def finish(join: TableTableJoin, rows: DataFrame) -> EpochFrames:
     """Columns of `EpochFrames`, the value from both records."""
     value = F.when(F.col("live"), join_values(join.select))
     return EpochFrames(rows.withColumn("value", value).drop("left", "right", "live", "was", "phase", "commit"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rivermeet.joins.shadow.answers import Answers, Compared
-from rivermeet.joins.shadow.causes import STALE_LEFT, Cause
+from rivermeet.joins.shadow.compare import STALE_LEFT, Cause
 from rivermeet.joins.shadow.tables import compare_tables
 from rivermeet.pipelines import TableTableJoin
 

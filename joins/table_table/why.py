@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rivermeet.joins.why.evidence import Found, Key, Reason, is_there
-from rivermeet.joins.why.families import Met
-from rivermeet.joins.why.replay import Replay
-from rivermeet.joins.why.words import newer, nothing_there
+from rivermeet.joins.why.replay import Met, Replay
+from rivermeet.joins.why.words import explain_nothing, find_newer
 from rivermeet.pipelines import TableTableJoin
 
 
@@ -29,7 +28,7 @@ def of_row(join: TableTableJoin, met: Met, replayed: Replay) -> list[Reason]:
     """Why a side was empty."""
     assert met.key is not None
     return [
-        nothing_there(replayed, side, key, met.at)
+        explain_nothing(replayed, side, key, met.at)
         for side, key in reads(join, met.key, None).items()
         if not is_there(met.parts[side])
     ]
@@ -41,7 +40,7 @@ def of_absence(join: TableTableJoin, key: Key, replayed: Replay) -> list[Reason]
     for side, own in reads(join, key, None).items():
         needed = join.how != "left" or side == "left"
         if needed and not is_there(replayed.find_standing(side, own)):
-            found.append(nothing_there(replayed, side, own))
+            found.append(explain_nothing(replayed, side, own))
         else:
-            found += newer(replayed, side)
+            found += find_newer(replayed, side)
     return found

@@ -66,7 +66,7 @@ def forward_changes(
         return (table if keys is None else table.join(inputs.broadcast(keys), "key", "left_semi")), changes
     earlier = before_the_epoch(inputs.earlier(side).where(F.col("key").isNotNull()), inputs)
     both = _keep(_add_numbers(inputs, earlier.unionByName(records.select(*_CHANGE)), side, history))
-    versions = with_slips(both if keys is None else both.join(keys, "key", "left_semi"), inputs)
+    versions = mark_slips(both if keys is None else both.join(keys, "key", "left_semi"), inputs)
     per_key = Window.partitionBy("partition", "key").orderBy(*_arrival())
     earlier_ones = before_here(per_key)
     latest = F.max(F.when(F.col("undone").isNull(), F.col("timestamp"))).over(earlier_ones)
@@ -97,16 +97,16 @@ def version_at(lookups: DataFrame, inputs: EpochInputs, history: int) -> DataFra
     )
     observed = inputs.keep(_keep(_add_numbers(inputs, both, "right", history)))
     touched = asks.select("key").distinct()
-    versions = inputs.keep(with_slips(observed.where("put").join(touched, "key", "left_semi"), inputs))
+    versions = inputs.keep(mark_slips(observed.where("put").join(touched, "key", "left_semi"), inputs))
     lasting = versions.where("undone IS NULL")
-    found = inputs.keep(_with_latest(versions.unionByName(observed.where("NOT put"), allowMissingColumns=True)))
+    found = inputs.keep(_find_latest(versions.unionByName(observed.where("NOT put"), allowMissingColumns=True)))
     past = _from_the_past(found.where("latest.timestamp > timestamp AND timestamp >= observed - history"), lasting)
     seen = F.when(F.col("latest.timestamp") <= F.col("timestamp"), F.col("latest.right")).otherwise(F.col("past"))
     answers = found.join(past, ["partition", "offset"], "left").select("partition", "offset", seen.alias("right"))
     return lookups.join(answers, ["partition", "offset"], "left")
 
 
-def with_slips(puts: DataFrame, inputs: EpochInputs) -> DataFrame:
+def mark_slips(puts: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Puts that were kept, with ``undone``: STRUCT<order> of the delete that left no trace of it; NULL where none.
 
     Parameters
@@ -176,7 +176,7 @@ def _keep(records: DataFrame) -> DataFrame:
     return observed.where(~put | (F.col("timestamp") >= F.col("observed") - F.col("history")))
 
 
-def _with_latest(both: DataFrame) -> DataFrame:
+def _find_latest(both: DataFrame) -> DataFrame:
     """Look-ups with ``latest`` STRUCT<timestamp, right>: the version that starts last, as of their place in the order.
 
     A run of puts that a slip is going to undo is the latest from its first put to the slip.

@@ -8,43 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 from rivermeet.joins.why.evidence import Evidence, Found, Key, Made, Reason, ResultRow, Unknown
-from rivermeet.joins.why.replay import Replay, replay
-from rivermeet.joins.why.words import disagreement, unknown
+from rivermeet.joins.why.replay import Met, Replay, replay
+from rivermeet.joins.why.words import find_disagreement, report_unknown
 from rivermeet.pipelines import Operation
 from rivermeet.pipelines.family import family_of
 
 NOT_SURE = "not sure: replayed by themselves, the records of its key give no such row"
-
-
-@dataclass(frozen=True)
-class Met:
-    """The records of a row, and its rule of `joins.reference.records.RULES`.
-
-    Attributes
-    ----------
-    at
-        Position in the replay of the record that caused it.
-    is_end
-        Whether the row is a tombstone.
-    """
-
-    key: Key | None
-    rule: str
-    left: Found | None
-    right: Found | None
-    trigger: Found
-    at: float
-    is_end: bool
-
-    @property
-    def parts(self) -> dict[str, Found | None]:
-        """Side to its record."""
-        return {"left": self.left, "right": self.right}
 
 
 class Words(Protocol):
@@ -83,11 +56,15 @@ def find_origins(operation: Operation, row: ResultRow, evidence: Evidence) -> Ma
         alike = [(replayed, found) for found in replayed.alike(row)]
         alike += [(timed, found) for found in timed.find_released(row)]
     if not alike and not known and operation.joins_sides:
-        unsure = next((unknown(key).says for key in replayed.points.values() if isinstance(key, Unknown)), NOT_SURE)
+        unsure = next(
+            (report_unknown(key).says for key in replayed.points.values() if isinstance(key, Unknown)), NOT_SURE
+        )
         return Made({trigger.side: trigger}, (unsure,))
     may_be = [(by, known or by.parts(found), found.rule, found.trigger) for by, found in alike]
     may_be = may_be or [(replayed, known or {trigger.side: trigger}, "joined", math.inf)]
-    doubts = [disagreement(operation, row.value, {"left": None, "right": None} | parts) for _, parts, _, _ in may_be]
+    doubts = [
+        find_disagreement(operation, row.value, {"left": None, "right": None} | parts) for _, parts, _, _ in may_be
+    ]
     best = doubts.index(None) if None in doubts else 0
     replayed, parts, rule, at = may_be[best]
     met = Met(row.key, rule, parts.get("left"), parts.get("right"), trigger, at, row.value is None)

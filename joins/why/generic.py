@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from rivermeet.joins.reference.records import RULES
 from rivermeet.joins.why.evidence import Found, Key, Reason
-from rivermeet.joins.why.families import Met
-from rivermeet.joins.why.replay import Replay
-from rivermeet.joins.why.words import by_rule, no_record
+from rivermeet.joins.why.replay import Met, Replay
+from rivermeet.joins.why.words import explain_by_rule, report_no_record
 from rivermeet.pipelines import Operation
 
 
@@ -28,5 +27,5 @@ def of_absence(operation: Operation, key: Key, replayed: Replay) -> list[Reason]
     found: list[Reason] = []
     for side, own in reads(operation, key, None).items():
         records = replayed.of_key(side, own)
-        found += [by_rule(replayed, one) for one in records] or [no_record(replayed, side, own)]
+        found += [explain_by_rule(replayed, one) for one in records] or [report_no_record(replayed, side, own)]
     return found

@@ -18,8 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rivermeet.joins.reference.families import Asks, reference_module
-from rivermeet.joins.reference.records import Join, NoRow, Record, Row, Value
+from rivermeet.joins.reference.records import Asks, Join, NoRow, Record, Row, Value, reference_module
 from rivermeet.joins.why.evidence import Evidence, Found, Key, Order, ResultRow, Unknown
 from rivermeet.pipelines import Operation
 
@@ -180,6 +179,32 @@ class Replay:
 
     def _keep(self, rows: Sequence[Row]) -> None:
         self.rows += [row for row in rows if NOBODY[0] not in (row.key or ())]
+
+
+@dataclass(frozen=True)
+class Met:
+    """The records of a row, and its rule of `joins.reference.records.RULES`.
+
+    Attributes
+    ----------
+    at
+        Position in the replay of the record that caused it.
+    is_end
+        Whether the row is a tombstone.
+    """
+
+    key: Key | None
+    rule: str
+    left: Found | None
+    right: Found | None
+    trigger: Found
+    at: float
+    is_end: bool
+
+    @property
+    def parts(self) -> dict[str, Found | None]:
+        """Side to its record."""
+        return {"left": self.left, "right": self.right}
 
 
 def replay(

@@ -21,7 +21,7 @@ from rivermeet.pipelines import Operation
 _COLUMN = re.compile(r"\s*(left|right)\.`?(\w+)`?\s*", re.IGNORECASE)
 
 
-def nothing_there(replayed: Replay, side: str, key: Key, at: float = math.inf) -> Reason:
+def explain_nothing(replayed: Replay, side: str, key: Key, at: float = math.inf) -> Reason:
     """Why a side has no row of a key after a position in the replay."""
     name = replayed.operation.inputs[side].name
     records, last = replayed.of_key(side, key), replayed.find_standing(side, key, at)
@@ -36,22 +36,22 @@ def nothing_there(replayed: Replay, side: str, key: Key, at: float = math.inf) -
     if waiting := [one for one in records if one.order is None and is_there(one)]:
         says = f"{show_key(key)} is in '{name}', and was not joined yet: run the pipeline"
         return Reason(f"{side}-not-read", says, (waiting[-1],))
-    return no_record(replayed, side, key)
+    return report_no_record(replayed, side, key)
 
 
-def no_record(replayed: Replay, side: str, key: Key) -> Reason:
+def report_no_record(replayed: Replay, side: str, key: Key) -> Reason:
     """That a side never had a record of a key."""
     name = replayed.operation.inputs[side].name
     return Reason(f"no-{side}", f"'{name}' has no record of {show_key(key)}", asked=(side, key))
 
 
-def not_read(replayed: Replay, one: Found) -> Reason:
+def report_unread(replayed: Replay, one: Found) -> Reason:
     """That a record was not consumed yet."""
     name = replayed.operation.inputs[one.side].name
     return Reason(f"{one.side}-not-read", f"it is in '{name}', and was not joined yet: run the pipeline", (one,))
 
 
-def newer(replayed: Replay, side: str) -> list[Reason]:
+def find_newer(replayed: Replay, side: str) -> list[Reason]:
     """That a side has records which were not consumed yet, if there are any."""
     waiting = tuple(one for one in replayed.unread if one.side == side)
     name = replayed.operation.inputs[side].name
@@ -59,7 +59,7 @@ def newer(replayed: Replay, side: str) -> list[Reason]:
     return [Reason(f"{side}-not-read", says, waiting)] if waiting else []
 
 
-def late(replayed: Replay, records: Sequence[Found]) -> list[Reason]:
+def find_late(replayed: Replay, records: Sequence[Found]) -> list[Reason]:
     """Which of some records came after their windows had closed, and by how much."""
     found: list[Reason] = []
     for one in records:
@@ -71,18 +71,18 @@ def late(replayed: Replay, records: Sequence[Found]) -> list[Reason]:
     return found
 
 
-def by_rule(replayed: Replay, one: Found) -> Reason:
+def explain_by_rule(replayed: Replay, one: Found) -> Reason:
     """Why a record made no row, in the reference's own words."""
     name, note = replayed.operation.inputs[one.side].name, replayed.rule(one)
     if one.order is None:
-        return not_read(replayed, one)
+        return report_unread(replayed, one)
     if note is None:
         says = "it was joined, and has no row: rivermeet verify compares with a full recompute"
         return Reason("unexplained", says, (one,))
     return Reason(note.rule, f"its record in '{name}': {RULES[note.rule]}", (one,))
 
 
-def disagreement(
+def find_disagreement(
     operation: Operation, value: Mapping[str, Any] | None, parts: Mapping[str, Found | None]
 ) -> str | None:
     """What differs between a live row and the records named for it, of columns that are columns of theirs; or None."""
@@ -105,6 +105,6 @@ def disagreement(
     return None
 
 
-def unknown(asked: Unknown) -> Reason:
+def report_unknown(asked: Unknown) -> Reason:
     """That the key of an expression is unknown here."""
     return Reason("unknown", f"which key `{asked.sql}` gives is known to Spark alone: add --engine")

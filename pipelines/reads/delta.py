@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from rivermeet.pipelines.errors import OptionError
-from rivermeet.pipelines.reads.names import refuse_alike
-from rivermeet.pipelines.reads.reads import Reads
+from rivermeet.pipelines.reads.reads import Reads, refuse_alike
 
 TableChanges = Literal["append", "feed"]
 FIELDS: Mapping[str, str] = {
@@ -51,6 +50,7 @@ class DeltaTable(Reads):
         path; those of a feed are ordered by their content.
     """
 
+    added: ClassVar[Mapping[str, str]] = FIELDS
     path: str
     changes: TableChanges = "append"
     schema: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class DeltaTable(Reads):
     def __post_init__(self) -> None:
         if self.changes not in get_args(TableChanges):
             raise OptionError(f"changes {self.changes!r} is not one of {', '.join(get_args(TableChanges))}")
-        own = {name: kind for name, kind in self.schema.items() if name not in FIELDS}
+        own = self.value_columns
         if not self.path or not own:
             raise OptionError("a Delta table needs a path and a schema; give column names and Spark types")
         refuse_alike(own, f"the schema of table '{self.path}'")
@@ -84,8 +84,3 @@ class DeltaTable(Reads):
         gone, tombstone = "delta_tombstone", options.get("tombstone")
         tombstone = gone if tombstone is None else f"{gone} OR ({tombstone})"
         return {"timestamp": "delta_timestamp", **options, "tombstone": tombstone}
-
-    @property
-    def value_columns(self) -> Mapping[str, str]:
-        """The table's own columns."""
-        return {name: kind for name, kind in self.schema.items() if name not in FIELDS}

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from rivermeet.pipelines.errors import OptionError
-from rivermeet.pipelines.reads.names import refuse_alike
-from rivermeet.pipelines.reads.reads import Reads
+from rivermeet.pipelines.reads.reads import Reads, refuse_alike
 
 FIELDS: Mapping[str, str] = {
     "kafka_timestamp": "BIGINT",
@@ -47,15 +46,7 @@ MESSAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
 @dataclass(frozen=True)
-class JSON:
-    """One JSON object per payload, optionally behind the header of a schema registry.
-
-    Attributes
-    ----------
-    schema
-        Field to Spark SQL type. A payload may have more fields. A written value has the columns of its node.
-    """
-
+class _Fields:
     schema: Mapping[str, str] = field(default_factory=dict)
 
     def columns(self, place: str) -> Mapping[str, str]:
@@ -64,7 +55,18 @@ class JSON:
 
 
 @dataclass(frozen=True)
-class Avro:
+class JSON(_Fields):
+    """One JSON object per payload, optionally behind the header of a schema registry.
+
+    Attributes
+    ----------
+    schema
+        Field to Spark SQL type. A payload may have more fields. A written value has the columns of its node.
+    """
+
+
+@dataclass(frozen=True)
+class Avro(_Fields):
     """Avro, decoded with the writer's schema.
 
     Attributes
@@ -77,16 +79,11 @@ class Avro:
         with its id.
     """
 
-    schema: Mapping[str, str] = field(default_factory=dict)
     writer: str | None = None
-
-    def columns(self, place: str) -> Mapping[str, str]:
-        """Decoded columns with their types; ``place`` is ``key`` or ``value``."""
-        return self.schema
 
 
 @dataclass(frozen=True)
-class Protobuf:
+class Protobuf(_Fields):
     """Protocol Buffers, decoded with the writer's descriptor.
 
     Attributes
@@ -100,17 +97,12 @@ class Protobuf:
         is in the schema registry, and each payload begins with its id.
     """
 
-    schema: Mapping[str, str] = field(default_factory=dict)
     message: str = ""
     descriptor: str | None = None
 
     def __post_init__(self) -> None:
         if not MESSAGE.fullmatch(self.message):
             raise OptionError(f"message {self.message!r}: give the full name of a message, such as shop.Order")
-
-    def columns(self, place: str) -> Mapping[str, str]:
-        """Decoded columns with their types; ``place`` is ``key`` or ``value``."""
-        return self.schema
 
 
 @dataclass(frozen=True)
@@ -158,7 +150,7 @@ class Raw:
 
 
 @dataclass(frozen=True)
-class Debezium:
+class Debezium(_Fields):
     """Debezium's envelope of a change of a row, of its PostgreSQL and MySQL connectors; as a key, the row's key.
 
         {"before": …, "after": {"id": 1, "n": 2}, "source": {"lsn": 7, "ts_ms": 1000, …}, "op": "u", …}
@@ -186,7 +178,6 @@ class Debezium:
         ``hex:6e2f61`` is the bytes ``6e 2f 61``.
     """
 
-    schema: Mapping[str, str] = field(default_factory=dict)
     encoding: Literal["json", "avro"] = "json"
     decimals: Literal["schema", "text"] = "schema"
     full: bool = False
@@ -200,13 +191,9 @@ class Debezium:
         if self.decimals not in ("schema", "text"):
             raise OptionError(f"decimals {self.decimals!r} is not one of schema, text")
 
-    def columns(self, place: str) -> Mapping[str, str]:
-        """Decoded columns with their types; ``place`` is ``key`` or ``value``."""
-        return self.schema
-
 
 @dataclass(frozen=True)
-class OtherFormat:
+class OtherFormat(_Fields):
     """What formats of other packages are declared by: a class of its own below this one.
 
     Attributes
@@ -214,12 +201,6 @@ class OtherFormat:
     schema
         Field to Spark SQL type. A payload may have more fields, and lack some: those are null.
     """
-
-    schema: Mapping[str, str] = field(default_factory=dict)
-
-    def columns(self, place: str) -> Mapping[str, str]:
-        """Decoded columns with their types; ``place`` is ``key`` or ``value``."""
-        return self.schema
 
 
 Objects = JSON | Avro | Protobuf | Debezium | OtherFormat

@@ -26,12 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rivermeet.pipelines.errors import OptionError, list_choices
 from rivermeet.pipelines.expressions import Expr, quote
-from rivermeet.pipelines.reads.names import refuse_alike
-from rivermeet.pipelines.reads.reads import Reads
+from rivermeet.pipelines.reads.reads import Reads, refuse_alike
 
 FIELDS: Mapping[str, str] = {
     "pg_commit_lsn": "BIGINT",
@@ -65,6 +64,7 @@ class Postgres(Reads):
         Columns that identify a row: of its replica identity, which is the primary key unless it was altered.
     """
 
+    added: ClassVar[Mapping[str, str]] = FIELDS
     table: str
     schema: Mapping[str, str]
     key: str | Sequence[str]
@@ -78,7 +78,7 @@ class Postgres(Reads):
             raise OptionError(f"table {self.table!r} has a column {taken[0]!r} that each record has; leave it out")
         refuse_alike(self.schema, f"the schema of table '{self.table}'")
         # As in all sources: with the columns that are added to the table's own.
-        columns = {name: kind for name, kind in self.schema.items() if name not in FIELDS}
+        columns = self.value_columns
         object.__setattr__(self, "schema", {**columns, **FIELDS})
         object.__setattr__(self, "key", (self.key,) if isinstance(self.key, str) else tuple(self.key))
         if not columns:
@@ -94,11 +94,6 @@ class Postgres(Reads):
     def label(self) -> str:
         """The table."""
         return f"table '{self.table}'"
-
-    @property
-    def value_columns(self) -> Mapping[str, str]:
-        """The table's own columns."""
-        return self.columns
 
     def options(self, options: Mapping[str, Any], is_table: bool) -> Mapping[str, Any]:
         """The options that follow from a change log."""
@@ -131,7 +126,7 @@ class Postgres(Reads):
     @property
     def columns(self) -> Mapping[str, str]:
         """The table's own columns, of those that expressions may use."""
-        return {name: kind for name, kind in self.schema.items() if name not in FIELDS}
+        return self.value_columns
 
     @property
     def key_columns(self) -> Mapping[str, str]:

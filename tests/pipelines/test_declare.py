@@ -212,7 +212,7 @@ REFUSED: list[tuple[str, Declare, str]] = [
     (
         "cache_of_window",
         lambda n: n.s.left_join(n.hours, "x", window_start="n", cache="epoch"),
-        "a join with a windowed table has no option 'cache'",
+        "the join of a stream with a windowed table has no option 'cache'",
     ),
     # Columns.
     (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rivermeet.pipelines import Files, JoinWindow, Pipeline
-from rivermeet.pipelines.family import Family, Rule, families
-from rivermeet.pipelines.profiles import differences
+from rivermeet.pipelines.family import Family, Rule, compare_profiles, families
 
 FILES = Files("none", "csv", {"id": "STRING", "n": "STRING", "at": "BIGINT"})
 EVERY = [(family, rule) for family in families().values() for rule in family.differences]
@@ -25,7 +24,7 @@ def test_a_question_is_asked_only_where_it_matters() -> None:
     inner = a.join(b, "inner", window=window, select=select).join_spec
     left = a.left_join(b, "left", window=window, select=select).join_spec
     assert inner is not None and left is not None
-    asked = {asks for asks, *_ in differences(left, "3.1", "0.10.2")}
+    asked = {asks for asks, *_ in compare_profiles(left, "3.1", "0.10.2")}
     assert "When does a record without a partner give its one-sided row?" in asked
-    assert asked > {asks for asks, *_ in differences(inner, "3.1", "0.10.2")}
-    assert differences(left, "3.1", "3.1") == []
+    assert asked > {asks for asks, *_ in compare_profiles(inner, "3.1", "0.10.2")}
+    assert compare_profiles(left, "3.1", "3.1") == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rivermeet.pipelines import DeclarationError, Files, JoinWindow, Pipeline, count, expr, total
-from rivermeet.pipelines.sql_text import names_in, of_the_run
+from rivermeet.pipelines.sql_text import explain_unrepeatable, names_in
 from tests.reliability import handled
 
 REFUSED = [
@@ -31,12 +31,12 @@ TAKEN = [
 ]  # fmt: skip
 
 
-def test_what_is_of_the_run_is_distinguished_from_names_texts_and_comments() -> None:
-    assert [sql for sql in REFUSED if of_the_run(sql) is None] == []
-    assert {sql: why for sql in TAKEN if (why := of_the_run(sql)) is not None} == {}
-    assert of_the_run("user = 'x'", ["User"]) is None
+def test_what_is_explain_unrepeatable_is_distinguished_from_names_texts_and_comments() -> None:
+    assert [sql for sql in REFUSED if explain_unrepeatable(sql) is None] == []
+    assert {sql: why for sql in TAKEN if (why := explain_unrepeatable(sql)) is not None} == {}
+    assert explain_unrepeatable("user = 'x'", ["User"]) is None
     assert names_in("coalesce(`b c`, AT) > 'x' -- y") == {"coalesce", "b c", "at"}
-    assert of_the_run("rand() < 1") == (
+    assert explain_unrepeatable("rand() < 1") == (
         "rand() is of the run and not of the record, so that an epoch run again would differ; make it of the record's "
         "columns, such as xxhash64(key)"
     )
@@ -77,7 +77,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("place", "says"), PLACES)
-def test_an_expression_of_the_run_is_refused_where_it_is_declared(place: str, says: str) -> None:
+def test_an_expression_explain_unrepeatable_is_refused_where_it_is_declared(place: str, says: str) -> None:
     declare(place, "user")
     with pytest.raises(DeclarationError, match=rf"^pipeline 'shop', node '.': {re.escape(says)}[^\n]* is of the run"):
         declare(place, "unix_millis( NOW () )")

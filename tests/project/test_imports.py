@@ -126,7 +126,7 @@ KNOWN_CIRCLES: tuple[frozenset[str], ...] = (
     # A node knows its pipeline, and what it is computed by and written to; each of these knows its nodes.
     frozenset(
         f"pipelines.{name}"
-        for name in ("check", "joining", "joins", "nodes", "operations", "pipeline", "shadow.declaration", "sink")
+        for name in ("check", "joining", "joins", "nodes", "operations", "pipeline", "shadow", "sink")
     ),
 )
 

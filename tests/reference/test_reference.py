@@ -417,12 +417,3 @@ def test_random_histories_are_the_same_for_the_same_seed(family: str) -> None:
     for h in first:
         assert all(r.partition == 0 for r in h)
         assert [r.position for r in h] == list(range(40))
-
-
-def test_a_join_that_is_not_offered_is_refused_with_the_choices() -> None:
-    with pytest.raises(ValueError, match="inner, left or outer"):
-        StreamStreamJoin("full", 1, 1, 1)
-    with pytest.raises(ValueError, match="inner and left"):
-        ForeignKeyJoin("outer", itself)
-    with pytest.raises(ValueError, match="inner and left"):
-        StreamGlobalJoin("outer", itself)

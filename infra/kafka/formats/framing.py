@@ -61,7 +61,9 @@ def unframe(payload: bytes) -> tuple[int, bytes]:
     """The id of the writer's schema, and the body."""
     found = schema_id(payload)
     if found is None:
-        raise UndecodableError("names no schema: it does not begin with a zero byte and the id of one")
+        raise UndecodableError(
+            "names no schema: it does not begin with a zero byte and the id of one", size=len(payload)
+        )
     return found, payload[HEADER:]
 
 

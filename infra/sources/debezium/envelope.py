@@ -94,7 +94,7 @@ def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], E
         found, kinds_in = read(payload)
         op = found.get("op") if isinstance(found, dict) else None
         if not isinstance(op, str) or not isinstance(found.get("source"), dict):
-            raise UndecodableError("is no envelope of Debezium: it has no op and source")
+            raise UndecodableError("is no envelope of Debezium: it has no op and source", format="debezium")
         change = change_of(found)
         try:
             text, absent = row(found, op, kinds_in)
@@ -105,7 +105,7 @@ def envelope_decode(format: Debezium, registry: Registry) -> Callable[[bytes], E
 
     def row(found: Mapping[str, Any], op: str, kinds_in: KindsIn) -> tuple[str, bool]:
         if op == "t":
-            raise UndecodableError(_TRUNCATED)
+            raise UndecodableError(_TRUNCATED, op=op)
         if op not in ("r", "c", "u", "d", "m"):
             raise UndecodableError(f"has op '{op[:20]}', which is not one of r, c, u, d, t, m", op=op)
         after, before = found.get("after") if op in "rcu" else {}, found.get("before")
@@ -141,7 +141,7 @@ def key_decode(format: Debezium, registry: Registry) -> Callable[[bytes], str]:
     def decode(payload: bytes) -> str:
         found, kinds_in = read(payload)
         if not isinstance(found, dict):
-            raise UndecodableError("is no key of Debezium: it has no columns")
+            raise UndecodableError("is no key of Debezium: it has no columns", format="debezium")
         return as_json(_columns(format, found, kinds_in("")))
 
     return decode
@@ -225,7 +225,7 @@ def _json(payload: bytes) -> tuple[Any, KindsIn]:
     try:
         found = json.loads(body, parse_float=Decimal)
     except ValueError:
-        raise UndecodableError("is not one JSON object") from None
+        raise UndecodableError("is not one JSON object", format="json") from None
     if isinstance(found, dict) and set(found) == {"schema", "payload"}:
         schema = found["schema"]
         return found["payload"], lambda field: None if schema is None else _json_kinds(schema, field)

@@ -86,7 +86,7 @@ def _fields(lines: Lines, files: Files, hard: set[str]) -> Iterator[Sequence[pa.
         if header is None:
             header = texts[0].as_py()
             if problem := header_problem(header, files):
-                raise UnreadableError(problem)
+                raise UnreadableError(problem, header=header)
             names = _names(header, files)
             numbers, texts = numbers[1:], texts[1:]
         wanted = [names.index(column) for column in files.schema]

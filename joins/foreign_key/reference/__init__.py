@@ -5,9 +5,8 @@ from typing import Any
 from rivermeet.joins.foreign_key.reference.cached import CachedForeignKeyJoin
 from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
 from rivermeet.joins.foreign_key.reference.profile_0_10_2 import ForeignKeyJoin30
-from rivermeet.joins.reference.families import Asks
 from rivermeet.joins.reference.options import NetOfCommits, VersionedSides
-from rivermeet.joins.reference.records import Join, Value, key_of
+from rivermeet.joins.reference.records import Asks, Join, Value, key_of
 from rivermeet.pipelines import joins as declared
 
 

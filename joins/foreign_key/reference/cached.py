@@ -18,10 +18,10 @@ has to ask. Source: docs/kafka-streams.md 5 and 6; the order is the oracle's.
 from dataclasses import replace
 from typing import Any
 
-from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin, put
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin
 from rivermeet.joins.foreign_key.reference.profile_0_10_2 import ForeignKeyJoin30
 from rivermeet.joins.reference.options import ResultTable
-from rivermeet.joins.reference.records import Record, Row, no_row
+from rivermeet.joins.reference.records import Record, Row, no_row, put
 
 
 class CachedForeignKeyJoin:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from rivermeet.joins.reference.records import Record, Row, join_records, key_bytes, no_row
+from rivermeet.joins.reference.records import Record, Row, join_records, key_bytes, no_row, put
 
 
 class ForeignKeyJoin:
@@ -25,8 +25,6 @@ class ForeignKeyJoin:
     """
 
     def __init__(self, how: str, extract: Callable[[Any, Any], Any]) -> None:
-        if how not in ("inner", "left"):
-            raise ValueError(f"how is {how!r}; a foreign-key join offers inner and left")
         self.how, self.extract = how, extract
         self.left: dict[Any, Record] = {}
         self.right: dict[Any, Record] = {}
@@ -34,7 +32,7 @@ class ForeignKeyJoin:
     def process(self, x: Record) -> list[Row]:
         if x.key is None:
             return no_row(x, "null-key")
-        return self._change_left(x) if x.side == "left" else self._right_change(x)
+        return self._change_left(x) if x.side == "left" else self._change_right(x)
 
     def _change_left(self, x: Record) -> list[Row]:
         old = self.left.get(x.key)
@@ -60,7 +58,7 @@ class ForeignKeyJoin:
             return no_row(x, "left-deleted") if old is None else [tombstone(x, x, x.timestamp)]
         return no_row(x, "left-deleted") if old_fk is None else [tombstone(x, x, after(x, self.right.get(old_fk)))]
 
-    def _right_change(self, x: Record) -> list[Row]:
+    def _change_right(self, x: Record) -> list[Row]:
         put(self.right, x)
         right = self.right.get(x.key)
         subscribers = [o for o in self.left.values() if self.extract(o.key, o.value) == x.key]
@@ -69,14 +67,6 @@ class ForeignKeyJoin:
             tombstone(o, x, x.timestamp) if right is None and self.how == "inner" else answer(o, x, right, x.timestamp)
             for o in sorted(subscribers, key=lambda o: key_bytes(o.key))
         ] or no_row(x, "no-left")
-
-
-def put(table: dict[Any, Record], x: Record) -> None:
-    """The last record processed wins; a deleted row is gone together with its timestamp."""
-    if x.value is None:
-        table.pop(x.key, None)
-    else:
-        table[x.key] = x
 
 
 def after(x: Record, right: Record | None) -> int:

@@ -21,8 +21,8 @@ Source: KIP-213 as released in 3.0 (docs/kafka-streams.md 6).
 from collections.abc import Callable
 from typing import Any
 
-from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin, after, answer, put, tombstone
-from rivermeet.joins.reference.records import Record, Row, key_bytes, no_row
+from rivermeet.joins.foreign_key.reference.join import ForeignKeyJoin, after, answer, tombstone
+from rivermeet.joins.reference.records import Record, Row, key_bytes, no_row, put
 
 
 class ForeignKeyJoin30(ForeignKeyJoin):
@@ -56,7 +56,7 @@ class ForeignKeyJoin30(ForeignKeyJoin):
     def _unsubscribe(self, foreign_key: Any, key: Any) -> None:
         self.subscriptions.get(foreign_key, {}).pop(key, None)
 
-    def _right_change(self, x: Record) -> list[Row]:
+    def _change_right(self, x: Record) -> list[Row]:
         put(self.right, x)
         right = self.right.get(x.key)
         rows: list[Row] = []

@@ -1,7 +1,6 @@
 """The join in plain Python, one record at a time: the law that the operators are held to, a file per profile."""
 
-from rivermeet.joins.reference.families import Asks
-from rivermeet.joins.reference.records import Join
+from rivermeet.joins.reference.records import Asks, Join
 from rivermeet.joins.stream_stream.reference.profile_0_10_0 import StreamStreamEarlyJoin
 from rivermeet.joins.stream_stream.reference.profile_0_10_2 import StreamStreamEagerJoin
 from rivermeet.joins.stream_stream.reference.profile_3_1 import StreamStreamJoin, StreamStreamSelfJoin

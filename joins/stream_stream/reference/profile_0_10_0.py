@@ -14,57 +14,44 @@ Profile "0.10.0", proven on 0.10.1.1; 0.10.0.1 differs in not mirroring the wind
 and in throwing at a left null key of a left join. Source: docs/kafka-streams.md 3.
 """
 
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from dataclasses import replace
+from functools import partial
 
 from rivermeet.joins.reference.records import Record, Row, no_row
-from rivermeet.joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES
-from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, pair
+from rivermeet.joins.stream_stream.reference.profile_0_10_2 import JoinStores, WindowStore
+from rivermeet.joins.stream_stream.reference.profile_3_1 import OUTER_SIDES, one_sided, pair
 
-SEGMENTS = 3
-SEGMENT = 24 * 60 * 60 * 1000 // (SEGMENTS - 1)  # a day's default retention
+RETENTION = 24 * 60 * 60 * 1000
+SEGMENT = RETENTION // 2
 
 
-@dataclass
-class EarlyStore:
+class EarlyStore(WindowStore):
     """The records of one side in the newest three segments, whatever window and grace."""
-
-    newest: int = -1
-    records: list[Record] = field(default_factory=list[Record])
 
     def put(self, x: Record) -> None:
         """A null value is a delete of nothing: not stored, but it moves time."""
-        self.newest = max(self.newest, x.timestamp // SEGMENT)
-        stored = [x] if x.value is not None else []
-        self.records = [o for o in self.records + stored if o.timestamp // SEGMENT > self.newest - SEGMENTS]
+        super().put(x)
+        self.records = [o for o in self.records if o.value is not None]
 
-    def fetch(self, key: str, earliest: int, latest: int) -> list[Record]:
-        """Both ends inclusive, by timestamp, equal ones as they came."""
-        found = [o for o in self.records if o.key == key and earliest <= o.timestamp <= latest]
-        return sorted(found, key=lambda o: o.timestamp)
+    def _segment(self, timestamp: int) -> int:
+        return timestamp // SEGMENT
 
 
 class StreamStreamEarlyJoin:
     """Profile "0.10.0". Right records from `before` ms earlier to `after` ms later than a left one."""
 
     def __init__(self, how: str, before: int, after: int) -> None:
-        self.how = how
-        self.outer_sides = OUTER_SIDES[how]
-        self.before, self.after = before, after
-        self.partitions: dict[int, dict[str, EarlyStore]] = {}
+        self.how, self.outer_sides = how, OUTER_SIDES[how]
+        store = partial(EarlyStore, RETENTION, bounded=False)
+        self.partitions = defaultdict[int, JoinStores](partial(JoinStores, before, after, store))
 
     def process(self, x: Record) -> list[Row]:
         """Pairs of x, or its one-sided row; only then is x stored."""
-        stores = self.partitions.setdefault(x.partition, {"left": EarlyStore(), "right": EarlyStore()})
+        stores = self.partitions[x.partition]
         if x.key is None:
             return no_row(x, "null-key")
         joins = x.side == "left" or self.how != "left"
-        rows = [replace(pair(x, o), timestamp=x.timestamp) for o in self._matches(stores, x)] if joins else []
-        stores[x.side].put(x)
+        rows = [replace(pair(x, o), timestamp=x.timestamp) for o in stores.matches(x)] if joins else []
+        stores.put(x)
         return rows or ([one_sided(x, x)] if x.side in self.outer_sides else no_row(x, "kept"))
-
-    def _matches(self, stores: dict[str, EarlyStore], x: Record) -> list[Record]:
-        is_left = x.side == "left"
-        before, after = (self.before, self.after) if is_left else (self.after, self.before)
-        # Cut at 0 as in every release: with `after` -3, left @1 does find right @0.
-        earliest, latest = max(0, x.timestamp - before), max(0, x.timestamp + after)
-        return stores["right" if is_left else "left"].fetch(x.key, earliest, latest)

@@ -13,12 +13,14 @@ Profile "0.10.2", proven on 3.0.2; with `kafka4` the old windows (`JoinWindows.o
 Source: docs/kafka-streams.md 2, and "Late records" of 1.
 """
 
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from rivermeet.joins.reference.records import Record, Row, no_row
-from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, pair
+from rivermeet.joins.stream_stream.reference.profile_3_1 import OUTER_SIDES, one_sided, pair
 
-OUTER_SIDES = {"inner": (), "left": ("left",), "outer": ("left", "right")}
 SMALLEST_SEGMENT = 60_000  # ms; a store drops whole segments, never single records
 
 
@@ -63,10 +65,9 @@ class WindowStore:
 class JoinStores:
     """Both sides' stores of one partition, and the look-up of one side's record on the other."""
 
-    def __init__(self, before: int, after: int, grace: int, bounded: bool) -> None:
+    def __init__(self, before: int, after: int, store: Callable[[], WindowStore]) -> None:
         self.before, self.after = before, after
-        retention = before + after + grace
-        self.of_side = {side: WindowStore(retention, bounded) for side in ("left", "right")}
+        self.of_side = {"left": store(), "right": store()}
 
     def put(self, x: Record) -> None:
         self.of_side[x.side].put(x)
@@ -87,13 +88,13 @@ class StreamStreamEagerJoin:
 
     def __init__(self, how: str, before: int, after: int, grace: int, kafka4: bool = False) -> None:
         self.outer_sides = OUTER_SIDES[how]
-        self.window = (before, after, grace)
         self.kafka4 = kafka4
-        self.partitions: dict[int, JoinStores] = {}
+        store = partial(WindowStore, before + after + grace, bounded=kafka4)
+        self.partitions = defaultdict[int, JoinStores](partial(JoinStores, before, after, store))
 
     def process(self, x: Record) -> list[Row]:
         """Pairs of x, or its one-sided row; only then is x stored, so it never meets itself."""
-        stores = self.partitions.setdefault(x.partition, JoinStores(*self.window, bounded=self.kafka4))
+        stores = self.partitions[x.partition]
         if x.value is None:
             return no_row(x, "null-value")
         alone = [one_sided(x, x)] if x.side in self.outer_sides else []

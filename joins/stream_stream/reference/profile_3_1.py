@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from rivermeet.joins.reference.records import Record, Row, join_records, no_row, sides
 
 BEGINNING = -(2**63)  # stream time of a partition that has seen nothing
+OUTER_SIDES = {"inner": (), "left": ("left",), "outer": ("left", "right")}
 
 
 @dataclass
@@ -32,9 +33,7 @@ class StreamStreamJoin:
     """Profile "3.1". Right records from `before` ms earlier to `after` ms later than a left one."""
 
     def __init__(self, how: str, before: int, after: int, grace: int) -> None:
-        if how not in ("inner", "left", "outer"):
-            raise ValueError(f"how is {how!r}; choose inner, left or outer")
-        self.outer_sides = {"inner": (), "left": ("left",), "outer": ("left", "right")}[how]
+        self.outer_sides = OUTER_SIDES[how]
         self.before, self.after, self.grace = before, after, grace
         self.partitions: dict[int, Partition] = {}
         self.late: list[Record] = []

@@ -11,12 +11,14 @@ Left join, window 10/10, no grace; rows leave later than their window closes, or
 Source: docs/kafka-streams.md 1. Without the throttle (`emit_interval_ms` 0), which no data shows.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from rivermeet.joins.reference.records import Join, Record, Row, key_bytes, no_row
-from rivermeet.joins.stream_stream.reference.profile_0_10_2 import OUTER_SIDES, JoinStores, WindowStore
-from rivermeet.joins.stream_stream.reference.profile_3_1 import one_sided, pair
+from rivermeet.joins.stream_stream.reference.profile_0_10_2 import JoinStores, WindowStore
+from rivermeet.joins.stream_stream.reference.profile_3_1 import OUTER_SIDES, one_sided, pair
 
 BOTH = {"left", "right"}
 
@@ -37,14 +39,14 @@ class StreamStreamKafka4Join:
 
     def __init__(self, how: str, before: int, after: int, grace: int) -> None:
         self.outer_sides = OUTER_SIDES[how]
-        self.window = (before, after, grace)
         self.bounds = {"left": after, "right": before}
         self.grace = grace
-        self.partitions: dict[int, Task] = {}
+        store = partial(WindowStore, before + after + grace, bounded=True)
+        self.partitions = defaultdict[int, Task](lambda: Task(JoinStores(before, after, store)))
 
     def process(self, x: Record) -> list[Row]:
         """First what x's time releases, then x's pairs: the reverse of the documents' order."""
-        task = self.partitions.setdefault(x.partition, Task(JoinStores(*self.window, bounded=True)))
+        task = self.partitions[x.partition]
         task.stream_time = max(task.stream_time, x.timestamp)
         outer = x.side in self.outer_sides
         if x.value is None:
@@ -120,14 +122,13 @@ class StreamStreamKafka4SelfJoin:
     def __init__(self, before: int, after: int, grace: int) -> None:
         self.before, self.after = before, after
         self.retention = before + after + grace
-        self.partitions: dict[int, WindowStore] = {}
-        self.stream_times: dict[int, int] = {}
+        self.partitions = defaultdict[int, WindowStore](partial(WindowStore, self.retention, bounded=True))
 
     def process(self, x: Record) -> list[Row]:
         """X as left with earlier ones, then x as right, and (x, x) where its timestamp belongs."""
         if x.key is None or x.value is None:
             return no_row(x, "null-value" if x.value is None else "null-key")
-        store = self.partitions.setdefault(x.partition, WindowStore(self.retention, bounded=True))
+        store = self.partitions[x.partition]
         as_left, as_right = replace(x, side="left"), replace(x, side="right")
         rows = [pair(as_left, o) for o in self._fetch(store, x, self.before, self.after)]
         older_left = self._fetch(store, x, self.after, self.before)

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from rivermeet.joins.shadow.answers import Answers
-from rivermeet.joins.shadow.compare import compare
-from rivermeet.joins.shadow.rows import compare_stream, compare_table
+from rivermeet.joins.shadow.compare import compare, compare_stream, compare_table
 from tests.joins.shadow.given import frame, kept, two
 
 OURS = [("a", "1", 1), ("b", "1", 2), ("a", "2", 3), ("c", "1", 4), ("d", "1", 5)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rivermeet.joins.why.evidence import Found
-from rivermeet.joins.why.words import disagreement
+from rivermeet.joins.why.words import find_disagreement
 from tests.joins.why.given import two
 
 LEFT, RIGHT = (Found(side, {"a": "k"}, {"v": f"of {side}"}, 1, 0, 0) for side in ("left", "right"))
@@ -40,5 +40,5 @@ def test_a_value_is_compared_with_the_records(value: Any, right: Any, says: str 
     select = {"x": "left.v", "y": "right.`v`", "z": "length(left.v)"}
     operation = left_table.left_join(right_table, "n", select=select).operation
     assert operation is not None
-    found = disagreement(operation, value, {"left": LEFT, "right": right})
+    found = find_disagreement(operation, value, {"left": LEFT, "right": right})
     assert found == (None if says is None else f"not sure: {says}")

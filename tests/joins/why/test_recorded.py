@@ -16,8 +16,7 @@ import pytest
 
 from rivermeet.assets.replay.by_reference import record_of
 from rivermeet.assets.replay.cases import Case, declare
-from rivermeet.joins.reference.families import reference_module
-from rivermeet.joins.reference.records import RULES, Join, Record, Row, Value
+from rivermeet.joins.reference.records import RULES, Join, Record, Row, Value, reference_module
 from rivermeet.joins.why.evidence import Found, Made
 from rivermeet.joins.why.families import NOT_SURE
 from rivermeet.pipelines import Node, SlidingWindows, TimeWindows, count, expr

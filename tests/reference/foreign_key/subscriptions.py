@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from rivermeet.joins.foreign_key.reference.join import answer, put, tombstone
-from rivermeet.joins.reference.records import Record, Row, key_bytes
+from rivermeet.joins.foreign_key.reference.join import answer, tombstone
+from rivermeet.joins.reference.records import Record, Row, key_bytes, put
 
 
 class Instruction(Enum):

@@ -9,7 +9,6 @@ import pytest
 
 from rivermeet.joins.reference.records import Record, Row, run
 from rivermeet.joins.reference.versioned import VersionedTable
-from rivermeet.joins.stream_global.reference import StreamGlobalJoin
 from rivermeet.joins.stream_table.reference import StreamTableJoin
 from rivermeet.joins.table_table.reference import TableTableJoin
 from tests.reference.histories import Line, records_of
@@ -131,16 +130,3 @@ def test_a_delete_at_the_timestamp_of_the_latest_value_is_forgotten() -> None:
     assert latest == [True, True, True]
     found = table.as_of("k", 12)
     assert found is not None and found.value == "b"
-
-
-def test_what_a_version_does_not_offer_is_refused() -> None:
-    with pytest.raises(ValueError, match="no 'inner' join in semantics"):
-        StreamTableJoin("inner", "0.10.0")
-    with pytest.raises(ValueError, match="versioned table with at least"):
-        StreamTableJoin("left", right_versioned_ms=5, table_grace_ms=6)
-    with pytest.raises(ValueError, match="no versioned"):
-        StreamTableJoin("left", "0.10.2", right_versioned_ms=5)
-    with pytest.raises(ValueError, match="inner, left or outer"):
-        TableTableJoin("full")
-    with pytest.raises(ValueError, match="global tables are offered"):
-        StreamGlobalJoin("inner", lambda key, value: key, "0.10.0")

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
-from rivermeet.pipelines.errors import DeclarationError
 from rivermeet.pipelines.plural import pluralize
 from rivermeet.pipelines.reads.kafka import JSON, TOPIC, Format, Kafka, Text
 
@@ -60,24 +59,21 @@ class Shadow:
 
 def shadow(node: Node, topic: str, group: str | None, value: Format | None, key: Format | None) -> Shadow:
     """The validated shadow of a node."""
+    place = f"{node.name}.shadowed_by({topic!r})"
     if not TOPIC.fullmatch(topic):
-        raise _refuse(node, topic, "a topic's name is letters, digits, '.', '_' and '-'")
+        raise node.refuse(place, "a topic's name is letters, digits, '.', '_' and '-'")
     if node.operation is None or not node.is_stored:
-        raise _refuse(node, topic, "an application's answer is compared with a node that is computed and stored")
-    for place, format, columns in (("key", key, tuple(node.key)), ("value", value, node.value)):
+        raise node.refuse(place, "an application's answer is compared with a node that is computed and stored")
+    for part, format, columns in (("key", key, tuple(node.key)), ("value", value, node.value)):
         if format is None:
             continue
         if not isinstance(format, get_args(Format)):
-            raise _refuse(
-                node, topic, f"{place}={format!r} is no format; give JSON, Avro, Protobuf, Text, Number or Raw"
-            )
-        found = tuple(format.columns(place))
+            raise node.refuse(place, f"{part}={format!r} is no format; give JSON, Avro, Protobuf, Text, Number or Raw")
+        found = tuple(format.columns(part))
         if found and len(columns) > 1 and {*found} != {*columns}:
-            raise _refuse(node, topic, f"the {place} has {', '.join(found)}, and the node {', '.join(columns)}")
+            raise node.refuse(place, f"the {part} has {', '.join(found)}, and the node {', '.join(columns)}")
         if found and len(found) != len(columns):
-            raise _refuse(
-                node, topic, f"the {place} has {pluralize(len(found), 'column')}, and the node {len(columns)}"
-            )
+            raise node.refuse(place, f"the {part} has {pluralize(len(found), 'column')}, and the node {len(columns)}")
     return Shadow(node, topic, group, value, key)
 
 
@@ -89,7 +85,3 @@ def _own_key(node: Node) -> Format:
 
 def _fill_format(given: Format | None, own: Format) -> Format:
     return own if given is None or (isinstance(given, JSON) and not given.schema) else given
-
-
-def _refuse(node: Node, topic: str, problem: str) -> DeclarationError:
-    return DeclarationError(node.pipeline.name, f"{node.name}.shadowed_by({topic!r})", problem)

@@ -1,1 +1,0 @@
-"""Applications that compute the same as a node, and are compared with it."""
