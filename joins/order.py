@@ -59,7 +59,7 @@ def in_processing_order(records: DataFrame, side: int) -> DataFrame:
 
 
 def per_key(*key: str) -> WindowSpec:
-    """A window for each value of key columns, of which some are structs.
+    """A window for each value of key columns, which may be structs.
 
     Spark compares the first eight bytes of what it sorts by before it looks at the rows. A struct has none of them; a
     hash in front of it has, and they nearly always suffice.
