@@ -22,6 +22,7 @@ from rivermeet.infra.sources.kafka.landing import SCHEMA, build_rows, landing_of
 from rivermeet.infra.sources.kafka.topic import next_slice
 from rivermeet.infra.sources.kafka.topic_slice import TopicSlice
 from rivermeet.infra.sources.landing_folder import LandingFolder
+from rivermeet.infra.sources.places import spark_path
 from rivermeet.pipelines import JSON, Avro, Kafka, Node, Number, Pipeline, Raw, Text
 from rivermeet.pipelines.reads.kafka import Format
 from tests.assets.home import project_in
@@ -48,7 +49,8 @@ def both(town: Town, topic: Kafka, found: TopicSlice, folder: Path) -> list[list
     by_driver, by_engine = (LandingFolder.create(folder / name, 1, SCHEMA) for name in ("driver", "engine"))
     messages = consume_slice(town.connection, found, "shop.lines")
     by_driver.write(build_rows(messages, found, landing_of(topic, decoders_of(topic, NONE))))
-    by_engine.write_frame(slice_rows(settings, town.world.spark, found, topic, 20.0))
+    read = slice_rows(settings, town.world.spark, found, topic, 20.0)
+    read.write.mode("append").parquet(spark_path(str(by_engine.folder)))
     spark = town.world.spark
     return [sorted(made.read(spark).collect(), key=lambda row: row[:3]) for made in (by_driver, by_engine)]
 
