@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from deltalake import CommitProperties, write_deltalake
 
-from rivermeet.assets.cli.main import report
+from rivermeet.assets.cli.main import main, report
 from rivermeet.assets.defs.report_asset import REPORT_KEY, report_asset
 from rivermeet.assets.defs.resource import ProjectResource
 from rivermeet.assets.project import Project, demo_project
@@ -85,7 +85,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def command(project: Project, *arguments: str) -> str:
-    result = CliRunner().invoke(report, arguments, obj=project)
+    result = CliRunner().invoke(main, ["report", *arguments], obj=project)
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -124,7 +124,7 @@ def test_the_command_shows_as_many_epochs_as_the_asset() -> None:
 
 
 def test_a_wrong_name_is_one_line_with_the_choices(project: Project) -> None:
-    result = CliRunner().invoke(report, ["invoic"], obj=project)
+    result = CliRunner().invoke(main, ["report", "invoic"], obj=project)
     assert (result.exit_code, result.output) == (1, "Error: no pipeline 'invoic'; there are flights, invoice\n")
 
 

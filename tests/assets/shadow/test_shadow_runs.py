@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from rivermeet.assets.cli import shadow as command
+from rivermeet.assets.cli.main import main
 from rivermeet.assets.cli.show.status import status_table
 from rivermeet.assets.defs import topic_assets
 from rivermeet.assets.defs.topic_assets import shadow_key
@@ -50,7 +50,7 @@ def home(town: Town, settings: Settings, tmp_path: Path) -> Iterator[Home]:
 
 def shadow(town: Town, home: Home, *options: str) -> tuple[int, str]:
     result = CliRunner().invoke(
-        command.shadow, ["shop", "large", "--topic", town.named("out"), *options], obj=home.project
+        main, ["shadow", "shop", "large", "--topic", town.named("out"), *options], obj=home.project
     )
     return result.exit_code, result.output
 

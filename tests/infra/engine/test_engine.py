@@ -18,7 +18,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from rivermeet.assets.cli.engine import engine as cli
+from rivermeet.assets.cli.main import main
 from rivermeet.infra.engine import conf as spark_conf
 from rivermeet.infra.engine import warm as engine
 from rivermeet.infra.engine.aot_cache import AotCache
@@ -216,7 +216,7 @@ def test_it_stops_when_idle_and_not_before(own: Settings) -> None:
 
 def test_the_commands(own: Settings, warm: EngineState) -> None:
     def run(command: str) -> str:
-        done = CliRunner().invoke(cli, [command], env=own.environ(), catch_exceptions=False)
+        done = CliRunner().invoke(main, ["engine", command], env=own.environ(), catch_exceptions=False)
         assert done.exit_code == 0
         return done.output
 

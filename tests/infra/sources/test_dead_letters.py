@@ -17,7 +17,8 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from rivermeet.assets.cli.sources import retry_dead_letters, retry_letters
+from rivermeet.assets.cli.main import main
+from rivermeet.assets.cli.sources import retry_letters
 from rivermeet.infra import crash
 from rivermeet.infra.settings import PROJECT, Settings
 from rivermeet.pipelines import expr, limits
@@ -247,6 +248,6 @@ def test_the_command_says_what_became_of_them(spark: SparkSession, settings: Set
     ],
 )
 def test_the_command_names_what_it_cannot_retry(arguments: list[str], says: str) -> None:
-    done = CliRunner().invoke(retry_dead_letters, arguments)
+    done = CliRunner().invoke(main, ["retry-dead-letters", *arguments])
     assert done.exit_code == 1
     assert says in done.output

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from rivermeet.assets.cli.main import main
 from rivermeet.assets.cli.show.status import status_table
-from rivermeet.assets.cli.sources import check, inspect_sources, resnapshot, retry_letters
+from rivermeet.assets.cli.sources import inspect_sources, retry_letters
 from rivermeet.assets.defs.keys import changelog_key
 from rivermeet.assets.defs.source_checks import judge_source
 from rivermeet.assets.epoch.explain import explain
@@ -101,14 +102,14 @@ def test_a_pipeline_over_a_database(
         base.do("INSERT INTO people VALUES (2, 'Cy')", "UPDATE orders SET who = 2 WHERE id = 12")
         assert not home.run()
         assert "`rivermeet resnapshot shop orders`" in "\n".join(home.said)
-        run = partial(CliRunner().invoke, obj=home.project)
-        bad = run(check, ["shop"])
+        run = partial(CliRunner().invoke, main, obj=home.project)
+        bad = run(["check", "shop"])
         assert bad.exit_code == 1 and "is gone, and with it the changes since" in bad.output
-        assert run(resnapshot, ["shop", "named"]).output.startswith("Error: 'shop.named' reads no table")
-        done = run(resnapshot, ["shop"])
+        assert run(["resnapshot", "shop", "named"]).output.startswith("Error: 'shop.named' reads no table")
+        done = run(["resnapshot", "shop"])
         assert done.exit_code == 0, done.output
         assert rows(home, base) == [(10, "Zoe"), (11, "Zoe"), (12, "Cy")]
-        good = run(check, ["shop"])
+        good = run(["check", "shop"])
         assert good.exit_code == 0 and "holds back" in good.output and "all of it" in good.output
         base.do("DELETE FROM people WHERE id = 1")
         assert home.run()
