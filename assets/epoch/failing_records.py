@@ -48,15 +48,19 @@ class Computing(Protocol):
     @property
     def operation(self) -> Operation:
         """The declared operation."""
+        ...
 
     def pin(self, spark: SparkSession, plan: EpochPlan) -> PinnedInputs:
         """The frames that the plan may read."""
+        ...
 
     def slice(self, side: str, part: InputSlice) -> InputSlice:
         """A part of an input, with the versions that it needs."""
+        ...
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
         """A function of the plan alone."""
+        ...
 
 
 class TooManyFailingRecordsError(EpochRefusedError):
