@@ -41,6 +41,7 @@ class SharedFrames:
     def __init__(self, name: str, records: int | None = None) -> None:
         self._name = name
         self._few = records is not None and records <= limits.KEPT_RECORDS
+        self._tiny = records is not None and records <= limits.RECOMPUTED_RECORDS
         self._checkpoints: list[DataFrame] = []
         self._views: list[tuple[DataFrame, str]] = []
 
@@ -60,6 +61,10 @@ class SharedFrames:
     def keep_if_few(self, frame: DataFrame) -> DataFrame:
         """The same rows, computed once in a small epoch: for what is read of files, or a filter of what is kept."""
         return self.keep(frame) if self._few else frame
+
+    def keep_if_many(self, frame: DataFrame) -> DataFrame:
+        """The same rows, computed again where they are used in a tiny epoch: for what is of files, and sorted once."""
+        return frame if self._tiny else self.keep(frame)
 
     def __enter__(self) -> Self:
         return self

@@ -30,8 +30,8 @@ ASKED: list[tuple[Node, int, int]] = [
     (A.filter("v > 'k1'", "stream_filter"), 0, 1),
     (A.map_values({"w": "upper(v)"}, "mapped"), 0, 1),
     (C.filter("v > 'k1'", "table_filter"), 0, 1),
-    (C.outer_join(D, "tables", select=BOTH), 0, 2),
-    (C.left_join(D, "foreign", foreign_key="v", select=BOTH), 0, 4),
+    (C.outer_join(D, "tables", select=BOTH), 0, 1),
+    (C.left_join(D, "foreign", foreign_key="v", select=BOTH), 0, 2),
     (C.group_by({"v": expr("v", "STRING")}).aggregate({"n": count()}, "counted", 2), 1, 2),
 ]
 
