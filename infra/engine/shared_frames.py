@@ -11,7 +11,8 @@ its first ones dozens of times, more than the client can read back. Two ways to 
 An epoch of 10,000 changes took a sixth less time with checkpoints, in trials of one hour. A cache costs as much as
 sorting: of two million records in streams, one of all columns took 2 s of the two cores, and what it held could be read
 from files again in less, as each use reads its own columns. So of many records only what is dear to make is kept
-(``keep_if_few`` is for the rest): a backlog of two streams was computed in 0.7 of the time.
+(``keep_if_few`` is for the rest): a backlog of two streams was computed in 0.7 of the time. Of a tiny epoch what has
+few steps is computed where it is used (``keep_if_many``), as a checkpoint is a request of its own.
 """
 
 from __future__ import annotations
