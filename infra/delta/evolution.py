@@ -39,22 +39,15 @@ class ShapeChangedError(EpochRefusedError):
     remedy = "Give the new column another name, or rebuild the node."
 
 
-def fit_rows(
-    rows: DataFrame, table: DeltaTable, given: StructType | None = None
-) -> tuple[DataFrame, dict[str, str] | None]:
+def fit_rows(rows: DataFrame, table: DeltaTable) -> tuple[DataFrame, dict[str, str] | None]:
     """The rows in the table's schema, and the properties that it needs for new columns; None if it is unchanged.
-
-    Parameters
-    ----------
-    given
-        Schema of the rows, if it is known: otherwise the engine analyses their whole plan.
 
     Raises
     ------
     ShapeChangedError
         If a column's type differs from that of the table, and neither of them is the wider one.
     """
-    have, given = schema_of(table), rows.schema if given is None else given
+    have, given = schema_of(table), rows.schema
     if is_alike(have, given):
         return rows, None
     target = _merge_types(have, given, table.table_uri)
