@@ -53,7 +53,7 @@ def arrivals(path: str) -> Sequence[tuple[int, Offsets]]:
 
 def last_note(path: str) -> tuple[int, CommitNote] | None:
     """(version, note) of the newest commit of ours; an epoch asks some fifteen times, and an unchanged table once."""
-    table, known = open_table(path), _known(path)
+    table, known = open_table(path), _recall(path)
     if table is None or known.of[0] is not table:
         found = next(((int(commit["version"]), note) for commit, note in _read_notes(table)), None)
         known.of = table, found
@@ -67,7 +67,7 @@ class _Known:
 
 
 @lru_cache(maxsize=128)
-def _known(path: str) -> _Known:
+def _recall(path: str) -> _Known:
     return _Known()
 
 

@@ -93,7 +93,7 @@ class _Followed:
 
 
 @lru_cache(maxsize=32)
-def _followed(path: str, use: Literal["read", "write"]) -> _Followed:
+def _follow(path: str, use: Literal["read", "write"]) -> _Followed:
     """A reader's is another than a writer's, which must not be advanced between its check and its commit."""
     return _Followed(path)
 
@@ -105,7 +105,7 @@ def open_lines(path: str) -> DeltaTable | None:
     its new commits, at 3 ms of processor time, where to open it reads all since the last checkpoint, at up to 90. Who
     holds it may find newer lines in it.
     """
-    followed = _followed(path, "read")
+    followed = _follow(path, "read")
     with followed.lock:
         return followed.advance()
 
@@ -184,7 +184,7 @@ def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: st
     once, one succeeds: the commit is made on top of the version that was read, and Delta rejects a commit that
     conflicts with another one of the same ``app_id``.
     """
-    followed = _followed(path, "write")
+    followed = _follow(path, "write")
     with followed.lock:
         for rival in range(limits.RIVAL_LINES):
             if (table := followed.advance()) is not None:
