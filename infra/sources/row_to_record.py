@@ -134,7 +134,7 @@ def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
         "tombstone": source.tombstone or "false",
         "time_zone": source.time_zone.sql if isinstance(source.time_zone, Expr) else "'UTC'",
     }
-    found = {what: kind for what, sql in asked.items() if (kind := _declared_kind(sql, source.reads.schema))}
+    found = {what: kind for what, sql in asked.items() if (kind := _find_declared(sql, source.reads.schema))}
     others = {what: sql for what, sql in asked.items() if what not in found}
     try:
         found |= zip(others, _types_of(typed, list(others.values())), strict=True)
@@ -154,7 +154,7 @@ def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
     return found
 
 
-def _declared_kind(sql: str, schema: Mapping[str, str]) -> T.DataType | None:
+def _find_declared(sql: str, schema: Mapping[str, str]) -> T.DataType | None:
     """The type of a column alone, or of a literal that stands for what is not declared; None for the engine to say."""
     if sql in _LITERALS:
         return _LITERALS[sql]
