@@ -52,6 +52,8 @@ class EpochInputs:
         Returns the same rows, for a frame that is used more than once: the caller may cache it.
     keep_if_few
         The same, for a frame that is cheap to recompute: the caller may cache it if the epoch is small.
+    keep_if_many
+        The same, for a frame of few steps: a small epoch recomputes it, as each kept frame is a request of its own.
     broadcast
         ``(keys)``: keys of the epoch's records, marked to be broadcast to a table's rows if they are few.
     numbers
@@ -68,6 +70,7 @@ class EpochInputs:
     stream_time: Mapping[int, int] = field(default_factory=dict)
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
     keep_if_few: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    keep_if_many: Callable[[DataFrame], DataFrame] = lambda frame: frame
     broadcast: Callable[[DataFrame], DataFrame] = lambda keys: keys
     numbers: Numbers = declare_numbers
 

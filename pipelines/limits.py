@@ -18,6 +18,8 @@ BROADCAST_ROWS = 100_000
 """Rows of an epoch, or keys of them, up to which they are broadcast to a table's rows."""
 KEPT_RECORDS = 200_000
 """Records of an epoch up to which its frames are kept as checkpoints: planning again costs more than memory."""
+RECOMPUTED_RECORDS = 5_000
+"""Records of an epoch up to which frames of few steps are computed where they are used: to keep one is a request."""
 NAMED_PARTITIONS = 16
 """Partitions up to which a condition lists each of them."""
 COUNTED_ROWS = 2**17

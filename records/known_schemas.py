@@ -4,7 +4,7 @@ A frame on Spark Connect is a plan. To determine its columns, the engine analyse
 time. PySpark caches the schema with the frame, and copies it to frames with the same columns (``where``, ``distinct``).
 If the cache is filled beforehand, no request is made. With a driver in this process, nothing is filled in.
 
-    a run of ten small nodes     85 to 96 analyses before, 20 now
+    a run of ten small nodes     85 to 96 analyses before, 1 now
 
 Held by ``tests/infra/epochs/test_known_schemas.py``, which compares the cached schemas with those of the engine, and
 ``tests/infra/epochs/test_requests.py``, which counts.

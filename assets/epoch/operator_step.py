@@ -219,6 +219,7 @@ class OperatorStep:
                 stream_time=plan.stream_time,
                 keep=shared.keep,
                 keep_if_few=shared.keep_if_few,
+                keep_if_many=shared.keep_if_many,
                 broadcast=lambda keys: broadcast_if_few(keys, plan.records),
                 numbers=self.numbers or declare_numbers,
             ),

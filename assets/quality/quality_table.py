@@ -12,7 +12,7 @@ from filelock import FileLock
 from rivermeet.expectations.invariant import moment_of
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.results import SCHEMA, InvariantResult, history
-from rivermeet.infra.delta.lines import append_lines, lines_of, open_table
+from rivermeet.infra.delta.lines import append_lines, lines_of, open_lines
 from rivermeet.infra.epochs.context import EpochContext, Quality
 from rivermeet.pipelines import Node
 
@@ -69,7 +69,7 @@ def quality_lines(
     quality: Quality, wanted: pc.Expression, columns: list[str] | None = None, oldest: int = 0, by: str = "epoch"
 ) -> Sequence[Mapping[str, Any]]:
     """Rows in the columns of `expectations.results.SCHEMA`, or some; files with only ``by < oldest`` are skipped."""
-    table, newest = open_table(quality.table), f"max.{by}"
+    table, newest = open_lines(quality.table), f"max.{by}"
     if table is None:
         return ()
 

@@ -90,6 +90,7 @@ def _inputs(spark: SparkSession, cases: Sequence[Case], numbers: Any, keep: Any)
         emitted=lambda slack: None,
         keep=keep,
         keep_if_few=keep,
+        keep_if_many=keep,
         numbers=numbers,
     )
 

@@ -39,23 +39,16 @@ class ShapeChangedError(EpochRefusedError):
     remedy = "Give the new column another name, or rebuild the node."
 
 
-def fit_rows(
-    rows: DataFrame, table: DeltaTable, given: StructType | None = None
-) -> tuple[DataFrame, dict[str, str] | None]:
+def fit_rows(rows: DataFrame, table: DeltaTable) -> tuple[DataFrame, dict[str, str] | None]:
     """The rows in the table's schema, and the properties that it needs for new columns; None if it is unchanged.
-
-    Parameters
-    ----------
-    given
-        Schema of the rows, if it is known: otherwise the engine analyses their whole plan.
 
     Raises
     ------
     ShapeChangedError
         If a column's type differs from that of the table, and neither of them is the wider one.
     """
-    have, given = schema_of(table), rows.schema if given is None else given
-    if _shape(have) == _shape(given):
+    have, given = schema_of(table), rows.schema
+    if is_alike(have, given):
         return rows, None
     target = _merge_types(have, given, table.table_uri)
     if _shape(target) != _shape(given):
@@ -70,6 +63,11 @@ def without_zone(rows: DataFrame, table: DeltaTable) -> dict[str, str]:
     """The property that a table needs for its first TIMESTAMP_NTZ column."""
     first = _ZONELESS.search(rows.schema.simpleString()) and "timestamp_ntz" not in table.schema().to_json()
     return _WITHOUT_ZONE if first else {}
+
+
+def is_alike(one: DataType, other: DataType) -> bool:
+    """Whether two types are the same but for the order, nullability and metadata of a struct's fields."""
+    return _shape(one) == _shape(other)
 
 
 def _shape(kind: DataType) -> object:

@@ -22,6 +22,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -56,17 +57,32 @@ _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 
 def notes(path: str) -> Iterator[tuple[int, CommitNote]]:
     """(version, note) of every commit of ours, newest first; commits of maintenance carry no note."""
-    return ((int(commit["version"]), note) for commit, note in _read_notes(path))
+    return ((int(commit["version"]), note) for commit, note in _read_notes(open_table(path)))
 
 
 def arrivals(path: str) -> Sequence[tuple[int, Offsets]]:
     """(time in epoch millis, last offsets) of every commit of ours, newest first."""
-    return [(int(commit["timestamp"]), note.ends) for commit, note in _read_notes(path)]
+    return [(int(commit["timestamp"]), note.ends) for commit, note in _read_notes(open_table(path))]
 
 
 def last_note(path: str) -> tuple[int, CommitNote] | None:
-    """(version, note) of the newest commit of ours."""
-    return next(notes(path), None)
+    """(version, note) of the newest commit of ours; an epoch asks some fifteen times, and an unchanged table once."""
+    table, known = open_table(path), _recall(path)
+    if table is None or known.of[0] is not table:
+        found = next(((int(commit["version"]), note) for commit, note in _read_notes(table)), None)
+        known.of = table, found
+    return known.of[1]
+
+
+class _Known:
+    """A table as it was opened last, and its last note."""
+
+    of: tuple[DeltaTable | None, tuple[int, CommitNote] | None] = None, None
+
+
+@lru_cache(maxsize=128)
+def _recall(path: str) -> _Known:
+    return _Known()
 
 
 def note_upto(path: str, epoch: int) -> tuple[int, CommitNote]:
@@ -74,8 +90,7 @@ def note_upto(path: str, epoch: int) -> tuple[int, CommitNote]:
     return next((version, note) for version, note in notes(path) if note.epoch <= epoch)
 
 
-def _read_notes(path: str) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
-    table = open_table(path)
+def _read_notes(table: DeltaTable | None) -> Iterator[tuple[Mapping[str, Any], CommitNote]]:
     for commit in commits(table) if table is not None else ():
         note = note_of(commit)
         if note is not None:

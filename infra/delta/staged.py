@@ -39,12 +39,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from rivermeet.infra.commit_note import CommitNote
-from rivermeet.infra.delta.evolution import fit_rows
+from rivermeet.infra.delta.evolution import fit_rows, is_alike
 from rivermeet.infra.delta.fence import refuse_fenced
 from rivermeet.infra.delta.io import APPEND_ONLY, needs_mapping, once
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.location import files_below, is_local, local
-from rivermeet.infra.delta.plain_files import PATTERN
+from rivermeet.infra.delta.plain_files import PATTERN, schema_of
 from rivermeet.records.known_schemas import with_schema
 
 _OPTIONS = {
@@ -54,6 +54,7 @@ _OPTIONS = {
     "rivermeet.named-files": "true",
 }
 _NAMED = "files.txt"
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _NEW_FEATURES = re.compile(r"timestamp_ntz|variant|interval|void")
 """Types that require a table feature."""
 
@@ -105,17 +106,16 @@ class Staged:
         return pq.ParquetFile(file.path, filesystem=files_below(self.table))
 
 
-def stage(
-    rows: DataFrame, path: str, name: str, schema: StructType | None = None, *, own_schema: bool = False
-) -> Staged | None:
+def stage(rows: DataFrame, path: str, name: str, *, own_schema: bool = False) -> Staged | None:
     """Write rows below the table at ``path``; None if Spark has to append them.
+
+    Rows almost always have the table's schema. To ask for theirs, the engine would analyse all that they are made of,
+    and once more when they are written: so they are written, and their files say what it is.
 
     Parameters
     ----------
     name
         Start of the folder's name.
-    schema
-        Of the rows, where it is known: to ask for it, the engine analyses all that they are made of.
     own_schema
         Whether they keep their own schema, because they replace the table's rows.
     """
@@ -124,19 +124,32 @@ def stage(
     table = open_table(path)
     is_plain = table is None or _is_plain(table)
     if table is None or own_schema:
-        if not _is_plainly_made(schema or rows.schema):
-            return None
-        fit = rows
-    else:
-        if not is_plain:
-            return None
-        fit, needed = fit_rows(rows, table, schema)
-        if needed is not None:
-            return None
-    kind = _nullable(schema if schema is not None and fit is rows else fit.schema)
-    staged = Staged(path, f"{name}-{uuid4().hex}", kind, is_plain)
-    fit.write.mode("error").options(**_OPTIONS).parquet(f"{path.rstrip('/')}/{staged.folder}")
+        return _write(rows, path, name, is_plain) if _is_plainly_made(rows.schema) else None
+    if not is_plain:
+        return None
+    staged = _write(rows, path, name, schema=schema_of(table))
+    if (written := _schema_of_files(staged)) is not None and is_alike(written, staged.schema):
+        return staged
+    discard(staged)
+    fit, needed = fit_rows(rows, table)
+    return _write(fit, path, name) if needed is None else None
+
+
+def _write(
+    rows: DataFrame, path: str, name: str, can_be_named: bool = True, schema: StructType | None = None
+) -> Staged:
+    staged = Staged(path, f"{name}-{uuid4().hex}", _nullable(schema or rows.schema), can_be_named)
+    rows.write.mode("error").options(**_OPTIONS).parquet(f"{path.rstrip('/')}/{staged.folder}")
     return staged
+
+
+def _schema_of_files(staged: Staged) -> StructType | None:
+    """The schema that Spark has left in its files; None if it has written none."""
+    for file in staged.files:
+        with staged.open(file) as read:
+            said = (read.metadata.metadata or {}).get(_SPARK_SCHEMA)
+            return None if said is None else StructType.fromJson(json.loads(said))
+    return None
 
 
 def stage_arrow(rows: pa.Table, path: str, name: str, schema: StructType) -> Staged | None:

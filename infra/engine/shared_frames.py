@@ -11,7 +11,8 @@ its first ones dozens of times, more than the client can read back. Two ways to 
 An epoch of 10,000 changes took a sixth less time with checkpoints, in trials of one hour. A cache costs as much as
 sorting: of two million records in streams, one of all columns took 2 s of the two cores, and what it held could be read
 from files again in less, as each use reads its own columns. So of many records only what is dear to make is kept
-(``keep_if_few`` is for the rest): a backlog of two streams was computed in 0.7 of the time.
+(``keep_if_few`` is for the rest): a backlog of two streams was computed in 0.7 of the time. Of a tiny epoch what has
+few steps is computed where it is used (``keep_if_many``), as a checkpoint is a request of its own.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class SharedFrames:
     def __init__(self, name: str, records: int | None = None) -> None:
         self._name = name
         self._few = records is not None and records <= limits.KEPT_RECORDS
+        self._tiny = records is not None and records <= limits.RECOMPUTED_RECORDS
         self._checkpoints: list[DataFrame] = []
         self._views: list[tuple[DataFrame, str]] = []
 
@@ -59,6 +61,10 @@ class SharedFrames:
     def keep_if_few(self, frame: DataFrame) -> DataFrame:
         """The same rows, computed once in a small epoch: for what is read of files, or a filter of what is kept."""
         return self.keep(frame) if self._few else frame
+
+    def keep_if_many(self, frame: DataFrame) -> DataFrame:
+        """The same rows, computed again where they are used in a tiny epoch: for what is of files, and sorted once."""
+        return frame if self._tiny else self.keep(frame)
 
     def __enter__(self) -> Self:
         return self

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from filelock import FileLock
 
-from rivermeet.infra.delta.lines import append_lines, lines_of, open_table
+from rivermeet.infra.delta.lines import append_lines, lines_of, open_lines
 from rivermeet.infra.epochs.plan import EpochPlan
 
 Kind = Literal[
@@ -61,7 +61,7 @@ class EpochLog:
     def __init__(self, path: str, lock: str) -> None:
         self.path, self.lock = path, lock
         self._lock = FileLock(lock)
-        self._read: tuple[DeltaTable | None, dict[tuple[str, int], pa.Table]] = None, {}
+        self._read: tuple[DeltaTable | None, int, dict[tuple[str, int], pa.Table]] = None, 0, {}
 
     def write(self, node: str, incarnation: int, epoch: int, kind: Kind, body: str, attempt: int | None = None) -> None:
         """Add a line, once; with an ``attempt``, if the epoch may have several lines of the kind."""
@@ -106,12 +106,13 @@ class EpochLog:
 
     def _query(self, node: str, after: int = 0) -> pa.Table:
         """The node's lines past epoch ``after``; cached until the log changes."""
-        log = open_table(self.path)
+        log = open_lines(self.path)
         if log is None:
             return _SCHEMA.empty_table()
-        read = self._read if self._read[0] is log else (log, {})
+        version = log.version()
+        read = self._read if self._read[0] is log and self._read[1] == version else (log, version, {})
         self._read = read
-        seen = read[1]
+        seen = read[2]
         if (node, after) not in seen:
             seen[node, after] = self._lines(log, node, after)
         return seen[node, after]

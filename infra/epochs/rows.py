@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
 
 from rivermeet.infra.commit_note import Offsets
 from rivermeet.infra.delta.changelog_files import lookup_sql
@@ -24,18 +23,10 @@ def with_offsets(rows: DataFrame, plan: EpochPlan) -> DataFrame:
     order = Window.partitionBy("partition").orderBy("sequence")
     last = F.coalesce(F.expr(lookup_sql(plan.ends)), F.lit(-1))
     offset = (last + F.row_number().over(order)).cast("bigint")
-    front = ["key", "value", "timestamp", "partition"]
-    rest = [c for c in rows.columns if c not in (*front, "sequence")]
-    numbered = rows.withColumn("offset", offset)
-    return numbered.select(*front, "offset", F.lit(plan.epoch).cast("bigint").alias("epoch"), *rest)
-
-
-def schema_with_offsets(rows: StructType) -> StructType:
-    """The schema of the result of `with_offsets`, derived from that of its input."""
-    front = [rows[name] for name in ("key", "value", "timestamp", "partition")]
-    own = [StructField("offset", LongType()), StructField("epoch", LongType())]
-    known = {field.name for field in front} | {"sequence"}
-    return StructType([*front, *own, *(field for field in rows.fields if field.name not in known)])
+    front = ("key", "value", "timestamp", "partition")
+    # By a star, as the engine would be asked for the names of the others.
+    rest = F.expr(f"* EXCEPT ({', '.join(front)}, sequence)")
+    return rows.select(*front, offset.alias("offset"), F.lit(plan.epoch).cast("bigint").alias("epoch"), rest)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from rivermeet.pipelines.expressions import quote
 from rivermeet.pipelines.sql_text import is_column
 from rivermeet.records.type_text import kind_of
 
+_LITERALS: Mapping[str, T.DataType] = {"true": T.BooleanType(), "false": T.BooleanType(), "'UTC'": T.StringType()}
 _CUT = f" (its text is cut to {limits.LETTER_WIDTH:,} characters)"
 
 
@@ -122,7 +123,10 @@ def _prefix(source: Source) -> str:
 
 
 def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
-    """Types of the source's expressions; ValueError in one line for one that Spark refuses."""
+    """Types of the source's expressions; ValueError in one line for one that Spark refuses.
+
+    The declaration has the types of columns: the engine is asked for those of other expressions, in one request.
+    """
     asked = {
         **{f"key column '{c}'": e.sql for c, e in source.key.items()},
         **{f"value column '{c}'": e.sql for c, e in source.value.items()},
@@ -131,17 +135,18 @@ def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
         "tombstone": source.tombstone or "false",
         "time_zone": source.time_zone.sql if isinstance(source.time_zone, Expr) else "'UTC'",
     }
+    found = {what: kind for what, sql in asked.items() if (kind := _find_declared(sql, source.reads.schema))}
+    others = {what: sql for what, sql in asked.items() if what not in found}
     try:
-        kinds = _types_of(typed, list(asked.values()))
+        found |= zip(others, _types_of(typed, list(others.values())), strict=True)
     except AnalysisException:
-        for what, sql in asked.items():
+        for what, sql in others.items():
             try:
                 _types_of(typed, [sql])
             except AnalysisException as error:
                 message = str(error).splitlines()[0]
                 raise SourceError(f"{what} of the source is {sql!r}: {message}", option=what, sql=sql) from None
         raise
-    found = dict(zip(asked, kinds, strict=True))
     validate_event_time(source.timestamp, found["timestamp"], source.timestamp_type)
     for what in ("where", "tombstone"):
         if not isinstance(found[what], T.BooleanType):
@@ -150,7 +155,16 @@ def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
     return found
 
 
+def _find_declared(sql: str, schema: Mapping[str, str]) -> T.DataType | None:
+    """The type of a column alone, or of a literal that stands for what is not declared; None for the engine to say."""
+    if sql in _LITERALS:
+        return _LITERALS[sql]
+    return next((kind_of(kind) for name, kind in schema.items() if is_column(sql, name)), None)
+
+
 def _types_of(frame: DataFrame, expressions: list[str]) -> list[T.DataType]:
+    if not expressions:
+        return []
     columns = [F.expr(sql).alias(f"e{i}") for i, sql in enumerate(expressions)]
     return [field.dataType for field in frame.select(*columns).schema]
 

@@ -56,8 +56,8 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
     """The sides without a cache: every change is emitted when it comes."""
     lefts_before, changes = forward_changes(inputs, "left", join.left.history)
     rights_before, updates = forward_changes(inputs, "right", join.right.history)
-    changes = inputs.keep(subscribe(join, changes, inputs))
-    updates = inputs.keep(with_record(updates, "right"))
+    changes = inputs.keep_if_many(subscribe(join, changes, inputs))
+    updates = inputs.keep_if_many(with_record(updates, "right"))
     lefts_before = subscribe(join, lefts_before, inputs)
     if join.semantics == "0.10.2":
         # There, subscriptions and not the rows decide what a right change meets.

@@ -30,7 +30,7 @@ from rivermeet.joins.provenance import trigger_of
 from rivermeet.joins.tables.as_of import holds_at, row_at
 from rivermeet.joins.tables.cache import net_changes, select_emitted_before
 from rivermeet.joins.tables.versioned import forward_changes
-from rivermeet.joins.tables.versions import add_pointers, build_timeline, read_state, timeline
+from rivermeet.joins.tables.versions import add_pointers, build_timeline, read_state, versions_of
 from rivermeet.joins.values import join_values, key_type, null_of, with_record
 from rivermeet.pipelines import OneToManyJoin
 
@@ -43,12 +43,13 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
     ones_before, one_changes = forward_changes(inputs, "left", join.left.history)
     manies_before, many_changes = forward_changes(inputs, "right", join.right.history)
-    ones = inputs.keep(with_record(one_changes, "left").drop("value"))
-    changes = inputs.keep(add_pointers(many_changes, "right", join.foreign_key, key_type(inputs.left)))
+    ones = inputs.keep_if_many(with_record(one_changes, "left").drop("value"))
+    changes = inputs.keep_if_many(add_pointers(many_changes, "right", join.foreign_key, key_type(inputs.left)))
     manies_before = add_pointers(manies_before, "right", join.foreign_key, key_type(inputs.left))
     manies = build_timeline(manies_before, changes, ones, "right", inputs)
     ones_before = with_record(ones_before, "left").drop("value")
-    emitting = timeline(ones_before, ones, "left", inputs, points=False).versions.where("order IS NOT NULL")
+    versions = inputs.keep_if_many(versions_of(ones_before, ones, "left", inputs, points=False))
+    emitting = versions.where("order IS NOT NULL")
     rows = _answer_many(manies.versions, ones_before, ones, inputs).unionByName(
         _answer_one(emitting.where(F.col("left").isNotNull() | F.col("was_there")), manies.standing)
     )

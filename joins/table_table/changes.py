@@ -45,7 +45,7 @@ def find_changes(join: TableTableJoin, inputs: EpochInputs, cached: Collection[i
     left_key, right_key, shift = key_type(inputs.left), key_type(inputs.right), join.window_map or 0
     as_left, as_right = _key_as(left_key, right_key, -shift), _key_as(right_key, left_key, shift)
     changed = inputs.left.select("key").unionByName(inputs.right.select(as_left.alias("key")))
-    touched = inputs.keep(changed.where("key IS NOT NULL").distinct())
+    touched = inputs.keep_if_many(changed.where("key IS NOT NULL").distinct())
     parts: list[DataFrame] = []
     for at, side in SIDES:
         history = join.left.history if side == "left" else join.right.history

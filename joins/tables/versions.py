@@ -83,13 +83,21 @@ def build_timeline(
     return Timeline(kept.where("changes").drop("changes"), untouched)
 
 
-def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInputs, points: bool = True) -> Timeline:
-    """The rows in time; ``name`` is the STRUCT that is NULL in a tombstone, ``points`` whether they have an ``fk``."""
+def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInputs) -> Timeline:
+    """The rows in time; ``name`` is the STRUCT that is NULL in a tombstone."""
+    versions = inputs.keep(versions_of(before, changes, name, inputs))
     changed = inputs.broadcast(changes.select("key").distinct())
-    touched = before.join(changed, "key", "left_semi").unionByName(changes)
-    versions = inputs.keep(touched.withColumns(_in_time(name, points)))
     untouched = before.join(changed, "key", "left_anti").withColumn("until", null_of("order"))
     return Timeline(versions, untouched)
+
+
+def versions_of(
+    before: DataFrame, changes: DataFrame, name: str, inputs: EpochInputs, points: bool = True
+) -> DataFrame:
+    """Rows of the changed keys, as in `Timeline`; ``points`` is whether they have an ``fk``."""
+    changed = inputs.broadcast(changes.select("key").distinct())
+    touched = before.join(changed, "key", "left_semi").unionByName(changes)
+    return touched.withColumns(_in_time(name, points))
 
 
 def _in_time(name: str, points: bool) -> dict[str, Column]:

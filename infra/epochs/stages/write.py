@@ -21,7 +21,7 @@ from rivermeet.infra.engine.fit import fit_compilation, fit_shuffles
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
-from rivermeet.infra.epochs.rows import Totals, schema_with_offsets, totals, with_offsets
+from rivermeet.infra.epochs.rows import Totals, totals, with_offsets
 from rivermeet.infra.epochs.step import Step
 from rivermeet.pipelines.plural import pluralize
 
@@ -76,8 +76,8 @@ class Write:
         if self.plan.reads is None or not self.plan.reads.is_counted:
             fit_compilation(spark, self.plan.rows)
         frames, paths = self.step.compute(spark, self.plan, shared), context.paths(self.step.node)
-        rows, schema = with_offsets(frames.rows, self.plan), schema_with_offsets(frames.rows.schema)
-        staged = stage(rows, paths.changelog, f"epoch-{self.plan.epoch}", schema, own_schema=self.plan.replaces)
+        rows = with_offsets(frames.rows, self.plan)
+        staged = stage(rows, paths.changelog, f"epoch-{self.plan.epoch}", own_schema=self.plan.replaces)
         rows = read_staged(staged, rows) if staged is not None else shared.keep(rows)
         # Not cached: most have no rows, and the others are filters of frames that the step has cached.
         sides = {name: f for name, f in frames.sides.items() if name not in frames.without_rows}

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from rivermeet.infra.delta.lines import append_lines, open_table
+from rivermeet.infra.commit_note import CommitNote
+from rivermeet.infra.delta import lines
+from rivermeet.infra.delta.io import last_note
+from rivermeet.infra.delta.lines import append_lines, lines_of, open_lines, open_table
 from rivermeet.infra.epochs.log import EpochLog
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -39,6 +44,63 @@ def test_an_older_copy_and_another_table_of_the_same_version_are_seen(tmp_path: 
     write_deltalake(str(path), pa.table({"other": [1]}))
     other = open_table(str(path))
     assert other is not None and [field.name for field in other.schema().fields] == ["other"]
+
+
+def test_lines_are_followed_and_a_table_that_was_replaced_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, path, copy = list[str](), tmp_path / "t", tmp_path / "copy"
+
+    def open_it(of: str) -> DeltaTable:
+        opened.append(of)
+        return DeltaTable(of)
+
+    monkeypatch.setattr(lines, "DeltaTable", open_it)
+    for n in range(3):
+        append_lines([{"n": n}], SCHEMA, str(path), "a", n)
+        assert read(path) == [*range(n + 1)]
+    append_lines([{"n": 9}], SCHEMA, str(path), "a", 2)
+    assert read(path) == [0, 1, 2], "it is there already"
+    # By who writes, before there was a table; by who reads, once there was; and by who writes again.
+    assert len(opened) == 3
+    shutil.copytree(path, copy)
+    write_deltalake(str(path), pa.table({"n": [3]}), mode="append")
+    assert read(path) == [0, 1, 2, 3], "another process has written"
+    DeltaTable(str(path)).optimize.compact()
+    assert read(path) == [0, 1, 2, 3]
+    assert len(opened) == 3
+    shutil.rmtree(path)
+    shutil.copytree(copy, path)
+    assert read(path) == [0, 1, 2]
+    append_lines([{"n": 4}], SCHEMA, str(path), "a", 4)
+    assert read(path) == [0, 1, 2, 4]
+    assert len(opened) == 5
+
+
+def read(path: Path) -> list[int]:
+    table = open_lines(str(path))
+    assert table is not None
+    return sorted(lines_of(table, str(path), SCHEMA, lambda files: files).to_table()["n"].to_pylist())
+
+
+def test_the_last_note_of_an_unchanged_table_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, asked = str(tmp_path / "t"), list[int]()
+    history = DeltaTable.history
+
+    def counting(table: DeltaTable, limit: int | None = None) -> Any:
+        asked.append(table.version())
+        return history(table, limit)
+
+    monkeypatch.setattr(DeltaTable, "history", counting)
+    assert last_note(path) is None
+    for epoch in (1, 2):
+        about = CommitNote(incarnation=1, epoch=epoch, ends={0: epoch}).model_dump_json()
+        commit = CommitProperties(custom_metadata={"userMetadata": about})
+        write_deltalake(path, pa.table({"n": [1]}), mode="append", commit_properties=commit)
+        for _ in range(3):
+            found = last_note(path)
+            assert found is not None and (found[0], found[1].epoch) == (epoch - 1, epoch)
+    assert asked == [0, 1]
 
 
 def files(path: Path) -> int:

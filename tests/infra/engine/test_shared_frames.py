@@ -96,6 +96,14 @@ def test_of_a_large_epoch_what_is_cheap_is_made_again(spark: SparkSession) -> No
         assert many.keep(frame) is not frame
 
 
+def test_in_a_tiny_epoch_a_frame_of_few_steps_is_made_where_it_is_used(spark: SparkSession) -> None:
+    frame, records = spark.range(10), limits.RECOMPUTED_RECORDS
+    with SharedFrames("tiny", records) as tiny, SharedFrames("few", records + 1) as few, SharedFrames("any") as any_:
+        assert tiny.keep_if_many(frame) is frame
+        assert few.keep_if_many(frame) is not frame
+        assert any_.keep_if_many(frame) is not frame
+
+
 def test_shuffles_fit_the_records(spark: SparkSession) -> None:
     assert [shuffle_partitions(records, 2) for records in (10, 20_000, 1_000_000)] == [1, 2, 4]
     fit_shuffles(spark, 10)

@@ -175,6 +175,7 @@ class _Run:
             emitted=lambda slack: None,
             keep=self.shared.keep,
             keep_if_few=self.shared.keep_if_few,
+            keep_if_many=self.shared.keep_if_many,
             numbers=self.numbers,
         )
 
@@ -211,6 +212,7 @@ class _Run:
             stream_time=times,
             keep=self.shared.keep,
             keep_if_few=self.shared.keep_if_few,
+            keep_if_many=self.shared.keep_if_many,
             numbers=self.numbers,
         )
 
