@@ -24,7 +24,7 @@ from rivermeet.pipelines.plural import pluralize
 
 def table(header: list[str], lines: list[list[Any]]) -> str:
     """Columns of text, aligned; numbers to the right."""
-    texts = [header, *([_shown(cell) for cell in line] for line in lines)]
+    texts = [header, *([_show(cell) for cell in line] for line in lines)]
     widths = [max(len(line[i]) for line in texts) for i in range(len(header))]
     numeric = [all(isinstance(line[i], int | None) for line in lines) for i in range(len(header))]
 
@@ -35,7 +35,7 @@ def table(header: list[str], lines: list[list[Any]]) -> str:
     return "\n".join([row(header), row(["-" * w for w in widths]), *map(row, texts[1:])])
 
 
-def _shown(cell: Any) -> str:
+def _show(cell: Any) -> str:
     if cell is None:
         return ""
     return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else printable(str(cell))
