@@ -68,10 +68,12 @@ def arrivals(path: str) -> Sequence[tuple[int, Offsets]]:
 def last_note(path: str) -> tuple[int, CommitNote] | None:
     """(version, note) of the newest commit of ours; an epoch asks some fifteen times, and an unchanged table once."""
     table, known = open_table(path), _recall(path)
-    if table is None or known.of[0] is not table:
+    opened, found = known.of
+    if table is None or opened is not table:
         found = next(((int(commit["version"]), note) for commit, note in _read_notes(table)), None)
+        # Returned is what this thread has read: another one may have written in between.
         known.of = table, found
-    return known.of[1]
+    return found
 
 
 class _Known:
