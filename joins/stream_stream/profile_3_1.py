@@ -152,7 +152,7 @@ def _pairs(kept: DataFrame) -> DataFrame:
     earliest, latest = (F.col("timestamp") - F.col("window_before"), F.col("timestamp") + F.col("window_after"))
     lefts = kept.where(F.col("side") == LEFT).withColumn("bucket", F.explode(list_buckets(earliest, latest, bucket)))
     rights = kept.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(F.col("timestamp"), bucket))
-    # Sorted by the hash first, rows of which few have to be compared (`per_key`).
+    # Sorted by the hash first, so that few rows have to be compared (`per_key`).
     place = F.xxhash64("partition", "key", "bucket")
     left = lefts.drop("right", "side", "reached").withColumn("place", place).alias("l")
     right = rights.drop("left", "side", "reached").withColumn("place", place).alias("r")
