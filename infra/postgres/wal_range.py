@@ -78,10 +78,12 @@ class WalRange(SourceRange):
 
     @property
     def records(self) -> int:
+        """About how many rows are read."""
         return self.rows
 
     @property
     def description(self) -> str:
+        """Which table, and how much of the log."""
         if self.start is None or self.end is None:
             return f"a snapshot of table '{self.table}'"
         return f"table '{self.table}' in {self.end - self.start:,} bytes of its database's log"
@@ -91,13 +93,16 @@ class WalRange(SourceRange):
         yield from ()
 
     def metadata(self, now_ms: float) -> Mapping[str, Any]:
+        """Bytes of the log."""
         return {"wal_bytes_in": (self.end or 0) - (self.start or 0)}
 
     @classmethod
     def place(cls, file: str, line: int | None) -> str:
+        """Table and commit."""
         return f"table '{file}', commit {lsn_text(line or 0)}"
 
     def among(self, epoch: int) -> Origin:
+        """Before which commit it was read."""
         if self.end is None:
             return Origin(None, None, f"epoch {epoch}")
         return Origin(self.table, None, f"table '{self.table}', a commit before {lsn_text(self.end)}")

@@ -45,9 +45,11 @@ class EnvelopeStep(TopicStep):
     """One source node that reads envelopes, or other values by the keys of envelopes."""
 
     def next_range(self, previous: CommitNote | None) -> TopicSlice | None:
+        """All stable records."""
         return self._of_its_log(super().next_range(previous), previous)
 
     def range_again(self, previous: CommitNote | None) -> TopicSlice | None:
+        """No record."""
         return self._of_its_log(super().range_again(previous), previous)
 
     def _of_its_log(self, found: TopicSlice | None, previous: CommitNote | None) -> TopicSlice | None:
@@ -66,6 +68,7 @@ class EnvelopeStep(TopicStep):
         return super().explain_skip(plan)
 
     def decoders(self) -> Mapping[str, Decoder | None]:
+        """Those of envelopes and their keys, and those of other formats."""
         found = dict(super().decoders())
         if isinstance(self.topic.key, Debezium):
             found["key"] = guard(key_decode(self.topic.key, self.registry), "key")

@@ -54,30 +54,38 @@ class FileList(SourceRange):
 
     @property
     def records(self) -> int:
+        """The estimated number of records."""
         return sum(file.length for file in self.files) // BYTES_A_RECORD
 
     @property
     def description(self) -> str:
+        """The number of files."""
         return pluralize(len(self.files), "file")
 
     @property
     def paths(self) -> tuple[str, ...]:
+        """Their paths."""
         return tuple(file.path for file in self.files)
 
     def parts(self) -> Iterator[str]:
+        """Each file."""
         yield from (f"{file.path}{', a duplicate' if file.duplicate_of else ''}" for file in self.files)
 
     def measure(self) -> Mapping[str, Any]:
+        """How many there are, and when the newest was written."""
         return {"files": len(self.files), "delivered_at": max((f.modified_ms for f in self.files), default=None)}
 
     def metadata(self, now_ms: float) -> Mapping[str, Any]:
+        """The number of files."""
         return {"files": len(self.files)}
 
     def to_json(self) -> Any:
+        """Their paths."""
         return list(self.paths)
 
     @classmethod
     def place(cls, file: str, line: int | None) -> str:
+        """File and line."""
         return f"{file}, line {line}" if line is not None else f"{file}, in a line that the engine has not counted"
 
     def has_changed(self, file: str) -> bool:
@@ -90,9 +98,11 @@ class FileList(SourceRange):
             return False
 
     def warning(self, file: str) -> str:
+        """That the file of a record was changed since."""
         return " (the file was changed since it was read)" if self.has_changed(file) else ""
 
     def among(self, epoch: int) -> Origin:
+        """The only file, or how many there were."""
         files = [file.path for file in self.files if not file.duplicate_of]
         if len(files) == 1:
             return Origin(files[0], None, files[0])

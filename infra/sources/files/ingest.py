@@ -72,9 +72,11 @@ class IngestStep(SourceStep[FileList]):
         return find_unread(self.so_far(self.note()), self._discover())
 
     def find_standing(self) -> Standing:
+        """The number of unread files, of a source that has read any."""
         return Standing(len(self.find_unread()) if self.note() is not None else None)
 
     def describe_unread(self) -> str:
+        """Describe the number of files."""
         try:
             files = len(self.find_unread())
         except ValueError:  # a file changed after it was read: the next run reports it
@@ -82,6 +84,7 @@ class IngestStep(SourceStep[FileList]):
         return pluralize(files, "file") if files else ""
 
     def describe_loss(self) -> str | None:
+        """Describe the files that a rebuild would lose because they are gone, or None."""
         found = self.note()
         there = {state.path for state in self._discover()}
         consumed = states(select_loaded(self.so_far(found)))
@@ -96,10 +99,12 @@ class IngestStep(SourceStep[FileList]):
         return self._plan_files(found, so_far) if found or self.has_new_columns(previous) else None
 
     def range_again(self, previous: CommitNote | None) -> FileList | None:
+        """The files that are dead as a whole."""
         so_far = self.so_far(previous)
         return self._plan_files([state for state in self._discover() if state.path in so_far.open.files], so_far)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
+        """Read the planned files and letters; rows that are not records go to the dead-letter table."""
         planned = _files(plan)
         files, not_read = states(planned), duplicates(planned)
         again: list[DataFrame] = []

@@ -96,6 +96,7 @@ class TopicStep(SourceStep[TopicSlice]):
 
     @property
     def topic(self) -> Kafka:
+        """The declared topic."""
         return self.source.topic
 
     def state(self) -> TopicState:
@@ -114,6 +115,7 @@ class TopicStep(SourceStep[TopicSlice]):
         return lag_of(read, state)
 
     def find_standing(self) -> Standing:
+        """The number of unread offsets, and the state of each partition."""
         lag, now_ms = self.lag(), time.time() * 1000
         lines = [f"topic '{self.topic.topic}', partition {one.partition}: {one.describe(now_ms)}" for one in lag]
         return Standing(sum(one.behind for one in lag), lines)
@@ -123,6 +125,7 @@ class TopicStep(SourceStep[TopicSlice]):
         return is_fresh(self.lag(), freshness_ms, now_ms)
 
     def report(self) -> ReportTable | None:
+        """Each partition, as of the newest plan."""
         try:
             found = self.position(self.note())
         except TopicPositionLostError:
@@ -133,12 +136,14 @@ class TopicStep(SourceStep[TopicSlice]):
         return ReportTable("topic", caption, COLUMNS, rows) if rows else None
 
     def next_range(self, previous: CommitNote | None) -> TopicSlice | None:
+        """All stable records."""
         before = self.position(previous)
         found = next_slice(before, self.state(), self.name, self.accept_loss)
         due = found.unread or found.lost or (before is not None and before.id != found.id)
         return found if due or self.has_new_columns(previous) else None
 
     def range_again(self, previous: CommitNote | None) -> TopicSlice | None:
+        """No record."""
         before = self.position(previous)
         if before is None:
             return None
@@ -146,6 +151,7 @@ class TopicStep(SourceStep[TopicSlice]):
         return before.model_copy(update={"ranges": ends, "added": (), "lost": {}, "anew": False})
 
     def unreadable(self, planned: TopicSlice) -> TopicRefusedError | None:
+        """The refusal of a slice that can no longer be read; None if it can."""
         return unreadable(planned, self.state(), self.name) if planned.unread else None
 
     def explain_skip(self, plan: EpochPlan) -> str | None:
@@ -155,6 +161,7 @@ class TopicStep(SourceStep[TopicSlice]):
         return "it was planned without the loss that is accepted" if why is None and is_old else why
 
     def describe_loss(self) -> str | None:
+        """Describe the records that a rebuild would lose because they can no longer be read, or None."""
         slices = self.ranges_of(self.so_far(self.note()).plans)
         if not slices:
             return None
@@ -164,11 +171,13 @@ class TopicStep(SourceStep[TopicSlice]):
         return None if why is None else f"what it read of topic '{slices[-1].topic}' is gone ({type(why).__name__})"
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
+        """Consume the planned slice, or decode the planned letters again, into records and dead letters."""
         landed = self.land(spark, plan)
         crash.crash_at("landed", self.node.name)
         return self.finish(plan, SourceFrames(shared.keep(self.parse(landed))))
 
     def within(self, plan: EpochPlan) -> str:
+        """The topic."""
         return self.source.reads.label
 
     def decoders(self) -> Mapping[str, Decoder | None]:

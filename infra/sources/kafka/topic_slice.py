@@ -56,6 +56,7 @@ class TopicSlice(SourceRange):
 
     @property
     def records(self) -> int:
+        """The maximum number of records."""
         return sum(end - start for start, end in self.ranges.values())
 
     @property
@@ -65,12 +66,15 @@ class TopicSlice(SourceRange):
 
     @property
     def description(self) -> str:
+        """Describe the number of offsets and the topic."""
         return f"{pluralize(self.records, 'offset')} of topic '{self.topic}'"
 
     def parts(self) -> Iterator[str]:
+        """The range of each partition that is not empty."""
         yield from (f"{self.topic}/{p}: offsets {start}-{end - 1}" for p, (start, end) in self.unread.items())
 
     def warnings(self, *, hashed: bool) -> Iterator[str]:
+        """New partitions, and records that are lost."""
         if self.added:
             moved = " keys may lie elsewhere from now on, and their order across that is not given"
             says = " they are read" if hashed else moved
@@ -79,6 +83,7 @@ class TopicSlice(SourceRange):
             yield f"topic '{self.topic}', partition {partition}: offsets {start} to {end - 1} are lost, as was accepted"
 
     def describe_loss(self, rows: int) -> str:
+        """Describe where reading started, and what was lost."""
         gone = "; ".join(f"partition {p}, offsets {start} to {end - 1}" for p, (start, end) in self.lost.items())
         start = ", ".join(f"{p}: {first}" for p, (first, _) in self.ranges.items())
         lost = f"lost: {gone}" if gone else "no offset of this topic is lost"
@@ -92,6 +97,7 @@ class TopicSlice(SourceRange):
         ]
 
     def metadata(self, now_ms: float) -> Mapping[str, Any]:
+        """The consumed offsets, and the state of the topic when it was planned."""
         partitions = self.lag()
         # The age of the newest record read in the partition that is furthest behind.
         oldest = most([one.age(now_ms) for one in partitions])
@@ -114,10 +120,12 @@ class TopicSlice(SourceRange):
 
     @classmethod
     def place(cls, file: str, line: int | None) -> str:
+        """Topic, partition and offset."""
         topic, _, partition = file.rpartition("/")
         return f"topic '{topic}', partition {partition}, offset {line}"
 
     def among(self, epoch: int) -> Origin:
+        """The offsets that were read."""
         ranges = ", ".join(f"partition {p} from {start} to {end - 1}" for p, (start, end) in self.unread.items())
         return Origin(self.topic, None, f"topic '{self.topic}', among the offsets of {ranges}")
 

@@ -95,10 +95,12 @@ class PostgresStep(SourceStep[WalRange]):
 
     @property
     def reads(self) -> Postgres:
+        """The declared table."""
         return self.source.postgres
 
     @property
     def database(self) -> Database:
+        """The database of the table."""
         return self.slot.database
 
     def position(self, note: CommitNote | None) -> WalRange | None:
@@ -177,10 +179,12 @@ class PostgresStep(SourceStep[WalRange]):
         return None if read is None else lag_of(self.database, self.slot, read)
 
     def find_standing(self) -> Standing:
+        """The unread bytes of the log, and the log that the slot retains."""
         lag = self.lag()
         return Standing() if lag is None else Standing(lag.behind, (f"table '{self.reads.table}', {lag.description}",))
 
     def find_changed(self) -> Unread | None:
+        """The unread part of the log; None if nothing was read yet."""
         read = self.position(self.note())
         with self.database.open_connection() as connection:
             self._refuse(connection, read)
@@ -191,6 +195,7 @@ class PostgresStep(SourceStep[WalRange]):
         return Unread(lag.behind, "bytes", since)
 
     def report(self) -> ReportTable | None:
+        """The position of the newest plan."""
         try:
             read = self.position(self.note())
         except LogPositionLostError:
@@ -201,6 +206,7 @@ class PostgresStep(SourceStep[WalRange]):
         return ReportTable("log", f"Table {read.table}, as its newest epoch has read it", COLUMNS, (row,))
 
     def findings(self) -> Iterator[Finding]:
+        """Everything for which its run would be refused, or its position."""
         try:
             read = self.position(self.note())
             with self.database.open_connection() as connection:
@@ -241,6 +247,7 @@ class PostgresStep(SourceStep[WalRange]):
                 self.slot.give_up(connection, line)
 
     def compute(self, spark: SparkSession, plan: EpochPlan, shared: SharedFrames) -> StepFrames:
+        """Read the planned range, or a snapshot; rows that are not records are dead letters."""
         planned = plan.reads
         assert isinstance(planned, WalRange), "a plan of a table has a range"
         landing = LandingFolder.create(self.landing, plan.epoch, landing_schema(len(self.reads.columns)))
@@ -271,6 +278,7 @@ class PostgresStep(SourceStep[WalRange]):
         return self.finish(plan, frames, rows=with_emptied(frames.records, own, emptied, self.reads.table))
 
     def within(self, plan: EpochPlan) -> str:
+        """The table."""
         return self.source.reads.label
 
     def _land_snapshot(self, landing: LandingFolder, planned: WalRange) -> WalRange:
