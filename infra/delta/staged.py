@@ -145,11 +145,11 @@ def _write(
 
 def _schema_of_files(staged: Staged) -> StructType | None:
     """The schema that Spark has left in its files; None if it has written none."""
-    for file in staged.files:
-        with staged.open(file) as read:
-            said = (read.metadata.metadata or {}).get(_SPARK_SCHEMA)
-            return None if said is None else StructType.fromJson(json.loads(said))
-    return None
+    if not staged.files:
+        return None
+    with staged.open(staged.files[0]) as read:
+        said = (read.metadata.metadata or {}).get(_SPARK_SCHEMA)
+    return None if said is None else StructType.fromJson(json.loads(said))
 
 
 def stage_arrow(rows: pa.Table, path: str, name: str, schema: StructType) -> Staged | None:

@@ -33,7 +33,12 @@ from rivermeet.pipelines.expressions import quote
 from rivermeet.pipelines.sql_text import is_column
 from rivermeet.records.type_text import kind_of
 
-_LITERALS: Mapping[str, T.DataType] = {"true": T.BooleanType(), "false": T.BooleanType(), "'UTC'": T.StringType()}
+_UNDECLARED: Mapping[str, T.DataType] = {
+    "where": T.BooleanType(),
+    "tombstone": T.BooleanType(),
+    "time_zone": T.StringType(),
+}
+"""Types of what a source need not declare: of the literal that stands for it."""
 _CUT = f" (its text is cut to {limits.LETTER_WIDTH:,} characters)"
 
 
@@ -131,12 +136,13 @@ def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
         **{f"key column '{c}'": e.sql for c, e in source.key.items()},
         **{f"value column '{c}'": e.sql for c, e in source.value.items()},
         "timestamp": source.timestamp,
-        "where": source.where or "true",
-        "tombstone": source.tombstone or "false",
-        "time_zone": source.time_zone.sql if isinstance(source.time_zone, Expr) else "'UTC'",
     }
-    found = {what: kind for what, sql in asked.items() if (kind := _find_declared(sql, source.reads.schema))}
-    others = {what: sql for what, sql in asked.items() if what not in found}
+    zone = source.time_zone.sql if isinstance(source.time_zone, Expr) else None
+    may_be = {"where": source.where, "tombstone": source.tombstone, "time_zone": zone}
+    asked |= {what: sql for what, sql in may_be.items() if sql}
+    declared = {what: kind for what, sql in asked.items() if (kind := _find_declared(sql, source.reads.schema))}
+    others = {what: sql for what, sql in asked.items() if what not in declared}
+    found = {**_UNDECLARED, **declared}
     try:
         found |= zip(others, _types_of(typed, list(others.values())), strict=True)
     except AnalysisException:
@@ -156,9 +162,7 @@ def _kinds(typed: DataFrame, source: Source) -> dict[str, T.DataType]:
 
 
 def _find_declared(sql: str, schema: Mapping[str, str]) -> T.DataType | None:
-    """The type of a column alone, or of a literal that stands for what is not declared; None for the engine to say."""
-    if sql in _LITERALS:
-        return _LITERALS[sql]
+    """The type of a column alone; None for the engine to say."""
     return next((kind_of(kind) for name, kind in schema.items() if is_column(sql, name)), None)
 
 

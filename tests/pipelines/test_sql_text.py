@@ -31,7 +31,7 @@ TAKEN = [
 ]  # fmt: skip
 
 
-def test_what_is_explain_unrepeatable_is_distinguished_from_names_texts_and_comments() -> None:
+def test_what_is_of_the_run_is_distinguished_from_names_texts_and_comments() -> None:
     assert [sql for sql in REFUSED if explain_unrepeatable(sql) is None] == []
     assert {sql: why for sql in TAKEN if (why := explain_unrepeatable(sql)) is not None} == {}
     assert explain_unrepeatable("user = 'x'", ["User"]) is None
@@ -77,7 +77,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("place", "says"), PLACES)
-def test_an_expression_explain_unrepeatable_is_refused_where_it_is_declared(place: str, says: str) -> None:
+def test_an_expression_of_the_run_is_refused_where_it_is_declared(place: str, says: str) -> None:
     declare(place, "user")
     with pytest.raises(DeclarationError, match=rf"^pipeline 'shop', node '.': {re.escape(says)}[^\n]* is of the run"):
         declare(place, "unix_millis( NOW () )")
