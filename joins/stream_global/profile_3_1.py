@@ -16,7 +16,7 @@ late table.
 global table before it starts; with ``"timestamp"`` each record sees the table as of its place in the order.
 
 Source: KIP-99 (global tables), KIP-962 (null keys), wiki page "Kafka Streams Join Semantics". Held by
-``tests/joins/stream_global/test_stream_global.py`` and ``tests/joins/table_table/test_recorded.py``.
+``tests/joins/stream_global/test_stream_global.py`` and ``test_recorded.py`` beside it.
 """
 
 from __future__ import annotations

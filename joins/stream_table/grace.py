@@ -16,7 +16,7 @@ g = 5:
 
 Who waits before an epoch follows from O: the accepted records with ``timestamp > O - g``.
 
-Source: KIP-923, released Kafka Streams 4.x. Held by ``tests/joins/table_table/test_recorded.py``.
+Source: KIP-923, released Kafka Streams 4.x. Held by ``tests/joins/stream_table/test_recorded.py``.
 """
 
 from __future__ import annotations

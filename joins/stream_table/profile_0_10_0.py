@@ -6,7 +6,7 @@
     left  - C@7       nothing: in the late table
 
 Source: released Kafka Streams 0.10.0 and 0.10.1, KStreamKTableLeftJoin. Held by
-``tests/joins/table_table/test_recorded.py``.
+``tests/joins/stream_table/test_recorded.py``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     left  - C@7       nothing: in the late table
 
 Source: released Kafka Streams 0.10.2 to 3.0, KStreamKTableJoin; KIP-962 for what changed. Held by
-``tests/joins/table_table/test_recorded.py``.
+``tests/joins/stream_table/test_recorded.py``.
 """
 
 from __future__ import annotations

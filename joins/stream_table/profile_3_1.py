@@ -13,7 +13,7 @@ A versioned table is looked up as of the record's timestamp, so that B@5 would g
 waits first (``joins/stream_table/grace.py``). What gives nothing for its null key is in the late table.
 
 Source: wiki page "Kafka Streams Join Semantics" (KStream-KTable join), KIP-914, KIP-923, KIP-962. Held by
-``tests/joins/table_table/test_recorded.py``.
+``tests/joins/stream_table/test_recorded.py``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
     asks     k            order 2: found a
     asks     k            order 5: found b
 
-Held by ``tests/joins/table_table/test_recorded.py`` and ``tests/joins/foreign_key/test_recorded.py``.
+Held by ``tests/joins/stream_table/test_recorded.py`` and ``tests/joins/foreign_key/test_recorded.py``.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from rivermeet.assets.replay.epochs import in_epochs
 from rivermeet.assets.replay.run import Way, replay
+from tests.joins import recorded as tables
 from tests.joins.epochs.in_steps import in_pieces, in_steps
 from tests.joins.foreign_key import test_recorded as foreign_key
 from tests.joins.stream_stream import test_recorded as stream_stream
-from tests.joins.table_table import test_recorded as tables
 
 EPOCHS = 3
 SAMPLE = 4
