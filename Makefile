@@ -102,7 +102,7 @@ docs-serve: $(DOCUMENTED)  ## Show the site on http://127.0.0.1:8000
 
 bench: $(DEVELOPED) $(JARS)  ## Measure epochs of 10,000 changes on a million rows, ten small nodes, topics and a database
 	@$(BIN)/python -m benchmarks
-	@$(BIN)/python -m benchmarks.chain
+	@$(BIN)/python -m benchmarks.chain $(if $(BEFORE),--before $(BEFORE))
 	@$(BIN)/python -m benchmarks.topics
 	@$(BIN)/python -m benchmarks.database
 

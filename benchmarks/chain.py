@@ -1,6 +1,6 @@
 """``make bench``: ten small nodes, one reading the other, a hundred new records in each source: what a run costs.
 
-    python -m benchmarks.chain [--runs N] [--records N] [--wide]
+    python -m benchmarks.chain [--runs N] [--records N] [--wide] [--before CHECKOUT]
 
 | run | is |
 |---|---|
@@ -11,6 +11,10 @@ Each run is `rivermeet run` in a process of its own, with its imports, Dagster's
 seconds stand what it asked of the engine and what one empty action and one commit of no rows take in that engine: the
 floor that the figure stands on. The joined table is compared with one made of the same records in plain Python; where a
 row differs, no time is printed. ``--wide`` adds forty nodes: four chains of ten joins each below the joined table.
+
+``--before`` names a checkout of another version, with its own ``.venv`` or none. It gets the same records, a home and
+an engine of its own, and each of its runs follows the one of this version, as the speed of a machine may double within
+an hour.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -37,6 +42,7 @@ from rivermeet.infra.settings import Settings
 from rivermeet.pipelines import Files, Pipeline, Table, count, expr
 
 NODES, BRANCHES, DEEP = 10, 4, 10
+ROOT = Path(__file__).parents[1]
 _KEPT = {"amount": "left.amount", "name": "left.name", "city": "left.city"}
 
 
@@ -104,8 +110,8 @@ class Records:
     orders: dict[str, tuple[str, int]] = field(default_factory=dict)
     people: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def deliver(self, data: Path, run: int) -> None:
-        """One file for each source."""
+    def deliver(self, run: int, *folders: Path) -> None:
+        """One file for each source, in each folder."""
         at, pick, many = 1_700_000_000_000 + run * 1000, self.random.randrange, self.per_source * 5
         lines: dict[str, list[dict[str, Any]]] = {"people": [], "orders": [], "notes": []}
         for n in range(self.per_source):
@@ -117,8 +123,8 @@ class Records:
             of, amount = self.orders[order]
             lines["orders"].append({"id": order, "person": of, "amount": amount, "at": at + n})
             lines["notes"].append({"id": f"o{pick(many)}", "text": f"note {run} {n}", "at": at + n})
-        for name, given in lines.items():
-            file = data / name / f"{run:03d}.jsonl"
+        for folder, (name, given) in product(folders, lines.items()):
+            file = folder / name / f"{run:03d}.jsonl"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("".join(f"{json.dumps(line)}\n" for line in given))
 
@@ -158,12 +164,13 @@ def _count_requests() -> Counter[str]:
     return asked
 
 
-def run_in_a_process(settings: Settings, engine: Settings, *options: str) -> dict[str, Any]:
-    """A run, with the seconds of the whole process as ``whole``."""
+def run_in_a_process(settings: Settings, engine: Settings, checkout: Path, *options: str) -> dict[str, Any]:
+    """A run of the version in a checkout, with the seconds of the whole process as ``whole``."""
     env = os.environ | settings.environ() | {"RIVERMEET_BENCH_ENGINE": str(engine.home)}
+    python = checkout / ".venv/bin/python"
     began = time.monotonic()
-    command = [sys.executable, "-m", "benchmarks.chain", "--once", *options]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    command = [str(python if python.exists() else sys.executable), "-m", "benchmarks.chain", "--once", *options]
+    done = subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, check=False)
     whole = time.monotonic() - began
     if done.returncode:
         raise click.ClickException(f"a run failed: {done.stderr[-2000:]}")
@@ -192,21 +199,39 @@ def floor(settings: Settings, folder: str) -> Mapping[str, float]:
     return {"an empty action": seconds(nothing.collect), "a commit": seconds(lambda: append.save(f"{folder}/nothing"))}
 
 
-def measure(settings: Settings, runs: int, per_source: int, *options: str) -> Iterator[dict[str, Any]]:
-    """The runs, one line each, in a new engine unless it is in use; the joined table is compared after the last."""
+def measure(
+    settings: Settings, runs: int, per_source: int, *options: str, before: Path | None = None
+) -> Iterator[dict[str, Any]]:
+    """The runs, one line each, in new engines unless in use; the joined tables are compared after the last.
+
+    Each line has the seconds of the version ``before`` as well.
+    """
     from rivermeet.infra.engine import warm as engine
 
     with TemporaryDirectory(prefix="rivermeet-chain-") as folder:
-        home = Path(folder, "home")
-        own = replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
         records = Records(per_source)
+        versions = [(ROOT, settings, _home(settings, Path(folder, "home")))]
+        if before is not None:
+            versions.append(
+                (before, replace(settings, home=Path(folder, "engine")), _home(settings, Path(folder, "before")))
+            )
         if not engine.status(settings).in_use:
             engine.stop(settings)
-        for run in range(runs):
-            records.deliver(home / "data", run)
-            yield run_in_a_process(own, settings, *options)
-        _compare(settings, own, records, wide() if options else chain())
+        try:
+            for run in range(runs):
+                records.deliver(run, *(Path(own.data) for _, _, own in versions))
+                line, *others = [run_in_a_process(own, at, root, *options) for root, at, own in versions]
+                yield line | ({"before": others[0]["whole"]} if others else {})
+            for _, _, own in versions:
+                _compare(settings, own, records, wide() if options else chain())
+        finally:
+            for _, at, _ in versions[1:]:
+                engine.stop(at)
         yield {"floor": floor(settings, folder)}
+
+
+def _home(settings: Settings, home: Path) -> Settings:
+    return replace(settings, home=home, tables=str(home / "tables"), data=str(home / "data"))
 
 
 def _compare(engine: Settings, own: Settings, records: Records, pipeline: Pipeline) -> None:
@@ -229,24 +254,33 @@ def _compare(engine: Settings, own: Settings, records: Records, pipeline: Pipeli
 @click.option("--runs", type=click.IntRange(2), default=5, show_default=True)
 @click.option("--records", type=click.IntRange(1), default=100, show_default=True, help="New ones in each source.")
 @click.option("--wide", "is_wide", is_flag=True, help="Fifty nodes, of them ten joins one below the other.")
+@click.option(
+    "--before",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    help="Checkout of another version, whose runs take turns with these.",
+)
 @click.option("--once", is_flag=True, hidden=True)
-def main(runs: int, records: int, is_wide: bool, once: bool) -> None:
+def main(runs: int, records: int, is_wide: bool, before: Path | None, once: bool) -> None:
     """Run small nodes, one reading the other, several times."""
     settings = Settings.from_env()
     made = wide() if is_wide else chain()
     if once:
         run_once(settings, made)
         return
-    *lines, last = measure(settings, runs, records, *(["--wide"] if is_wide else []))
-    shown = [
-        [n + 1, f"{line['whole']:.1f}", *(line["asked"].get(kind, 0) for kind in ("config", "analyze", "execute"))]
-        for n, line in enumerate(lines)
-    ]
+    *lines, last = measure(settings, runs, records, *(["--wide"] if is_wide else []), before=before)
+    kinds, columns = ("config", "analyze", "execute"), ["run", "seconds"]
+    shown = [[n, f"{line['whole']:.1f}"] for n, line in enumerate(lines, 1)]
+    if before is not None:
+        columns += ["before", "ratio"]
+        for row, line in zip(shown, lines, strict=True):
+            row += [f"{line['before']:.1f}", f"{line['whole'] / line['before']:.2f}"]
+    shown = [[*row, *(line["asked"].get(kind, 0) for kind in kinds)] for row, line in zip(shown, lines, strict=True)]
     click.echo(f"{len(made.stored)} chained nodes, {records} new records in each of three sources, seconds of a run:")
-    click.echo(table(["run", "seconds", "config", "analyze", "execute"], shown))
+    click.echo(table([*columns, *kinds], shown))
     warm = median(line["whole"] for line in lines[1:])
+    beside = "" if before is None else f", {warm / median(line['before'] for line in lines[1:]):.2f} of {before.name}"
     floors = ", ".join(f"{what} {seconds:.3f} s" for what, seconds in last["floor"].items())
-    click.echo(f"the middle one of the later runs: {warm:.1f} s; in the same engine {floors}")
+    click.echo(f"the middle one of the later runs: {warm:.1f} s{beside}; in the same engine {floors}")
     line = {"nodes": len(made.stored), "records": records, "runs": lines, **last}
     store(results_file(settings, "chain"), [line])
 

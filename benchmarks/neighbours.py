@@ -29,7 +29,7 @@ from typing import Any
 
 import click
 
-from benchmarks.chain import Records, run_in_a_process
+from benchmarks.chain import ROOT, Records, run_in_a_process
 from benchmarks.stored import results_file, store
 from rivermeet.assets.cli.show.rows import table
 from rivermeet.infra.settings import Settings
@@ -60,8 +60,8 @@ def measure(settings: Settings, left: int, runs: int) -> dict[str, Any]:
         records, runs_so_far = Records(100), count()
 
         def run_small() -> float:
-            records.deliver(home / "data", next(runs_so_far))
-            return run_in_a_process(own, settings)["whole"]
+            records.deliver(next(runs_so_far), home / "data")
+            return run_in_a_process(own, settings, ROOT)["whole"]
 
         for _ in range(2):
             run_small()

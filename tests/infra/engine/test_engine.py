@@ -17,6 +17,7 @@ import grpc
 import psutil
 import pytest
 from click.testing import CliRunner
+from filelock import FileLock, Timeout
 
 from rivermeet.assets.cli.main import main
 from rivermeet.infra.engine import conf as spark_conf
@@ -200,6 +201,19 @@ def test_a_killed_supervisor_takes_its_jvm_along(own: Settings, warm: EngineStat
     os.kill(warm.pid, signal.SIGKILL)
     wait_until(lambda: not warm.processes())
     assert engine.status(own).state is None
+    assert said(client(own)) == ["3"]
+
+
+@pytest.mark.prove
+def test_nobody_starts_another_before_the_jvm_of_one_that_is_ended_has_ended(own: Settings, warm: EngineState) -> None:
+    files, jvm = EngineFiles(own.engine_home), psutil.Process(warm.jvm_pid)
+    jvm.suspend()
+    os.kill(warm.pid, signal.SIGTERM)
+    wait_until(lambda: files.read_record() is None)
+    with pytest.raises(Timeout):
+        FileLock(files.start_lock).acquire(timeout=0)
+    jvm.resume()
+    wait_until(lambda: not warm.processes())
     assert said(client(own)) == ["3"]
 
 

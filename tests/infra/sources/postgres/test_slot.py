@@ -18,7 +18,7 @@ from rivermeet.infra.postgres.connection import Database
 from rivermeet.infra.postgres.refusals import SlotLostError
 from rivermeet.infra.postgres.state import server_state, slot_state
 from rivermeet.infra.postgres.wal_range import WalRange, lsn_text
-from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine, release
+from rivermeet.infra.sources.postgres.slot import PipelineSlot, SlotLine, export_snapshot, release
 from rivermeet.pipelines import limits
 from tests.servers.postgres import PostgresServer
 
@@ -69,6 +69,24 @@ def one(postgres: PostgresServer, tmp_path: Path) -> Iterator[One]:
             "WHERE database = current_database() AND NOT temporary"
         )
     made.client.close()
+
+
+def test_slots_of_one_name_in_two_databases_have_a_snapshot_each(postgres: PostgresServer, tmp_path: Path) -> None:
+    one, other = One(postgres, tmp_path / "one"), One(postgres, tmp_path / "other")
+    one.write()
+    try:
+        first, second = (export_snapshot(each.database, "shop") for each in (one, other))
+        assert first.is_kept and second.is_kept
+        assert export_snapshot(one.database, "shop") is first
+        for snapshot, rows in ((first, 1), (second, 0)):
+            with snapshot.open_connection() as connection:
+                assert connection.execute("SELECT count(*) FROM t").fetchone() == (rows,)
+        release(other.database, "shop")
+        assert first.is_kept and not second.is_kept
+    finally:
+        for each in (one, other):
+            release(each.database, "shop")
+            each.client.close()
 
 
 def test_all_sources_end_at_one_cut(one: One) -> None:
