@@ -129,7 +129,9 @@ def page_metadata(settings: Settings, run: str, node: Node, epoch: int) -> Mappi
     """
     page = page_of(settings.reports / GX, run)
     return {
-        "data_docs": dg.MetadataValue.url(f"{report_url(settings, page)}#{quote(anchor(node, epoch))}"),
+        "data_docs": dg.MetadataValue.url(
+            f"{report_url(settings, page)}#{quote(anchor(node.pipeline.name, node.name, epoch))}"
+        ),
         "data_docs_path": dg.MetadataValue.path(page),
     }
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rivermeet.assets.epoch.run import Outcome
     from rivermeet.assets.epoch.side_by_side import SideBySide
     from rivermeet.assets.sql.query import NodeRows
+    from rivermeet.expectations.gx.data_docs import PageWriter
 
 
 class ProjectResource(dg.ConfigurableResource):
@@ -27,6 +28,7 @@ class ProjectResource(dg.ConfigurableResource):
     _shown: set[str] = PrivateAttr(default_factory=set)
     _judged: "dict[str, Pipeline]" = PrivateAttr(default_factory=dict)
     _nodes: "SideBySide | None" = PrivateAttr(default=None)
+    _pages: "PageWriter | None" = PrivateAttr(default=None)
     _process: HeldFile | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
@@ -68,25 +70,29 @@ class ProjectResource(dg.ConfigurableResource):
 
     def list_verdicts(self, node: "Node") -> None:
         """Note that this run has judged a node, so that its page of Data Docs is written at its end."""
+        from rivermeet.expectations.gx.data_docs import PageWriter
+
         self._judged[node.pipeline.name] = node.pipeline
+        self._pages = self._pages or PageWriter()
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """End what an interrupted run has started, and write the page of Data Docs; no run fails by that."""
         if self._nodes is not None:
             self._nodes.close()
-        if self._judged:
-            self._write_data_docs(context)
+        if self._pages is not None:
+            self._write_data_docs(context, self._pages)
+            self._pages.close()
         if self._process is not None:
             self._process.let_go()
 
-    def _write_data_docs(self, context: dg.InitResourceContext) -> None:
+    def _write_data_docs(self, context: dg.InitResourceContext, pages: "PageWriter") -> None:
         assert context.run is not None and context.instance is not None
         try:
             from rivermeet.assets.reports.quality_report import write_data_docs
 
             record = context.instance.get_run_record_by_id(context.run.run_id)
             since = 0 if record is None else int(record.create_timestamp.timestamp() * 1000)
-            write_data_docs(self.project, self._judged.values(), context.run.run_id, since)
+            write_data_docs(self.project, self._judged.values(), context.run.run_id, since, pages.write)
         except Exception:  # whatever a template or a disk may raise
             if context.log is not None:
                 context.log.exception("Data Docs have no page of this run; its verdicts are kept")

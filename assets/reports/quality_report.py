@@ -11,7 +11,7 @@ them at the end of every step, each time with all that is there by then. Held by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,13 @@ GX = "gx"
 """Folder of Great Expectations among the reports."""
 
 
-def write_data_docs(project: Project, pipelines: Iterable[Pipeline], run: str, since: int) -> Path | None:
+def write_data_docs(
+    project: Project,
+    pipelines: Iterable[Pipeline],
+    run: str,
+    since: int,
+    write: Callable[[Path, str, Sequence[Suite]], Path] = write_page,
+) -> Path | None:
     """Write the page of a run that began at ``since`` (ms) and may have judged these pipelines; None if it did not."""
     import pyarrow.compute as pc
 
@@ -156,9 +162,11 @@ def write_data_docs(project: Project, pipelines: Iterable[Pipeline], run: str, s
         if (line["pipeline"], line["node"]) in nodes:
             of = (line["pipeline"], line["node"], line["epoch"])
             found.setdefault(of, {})[line["invariant"]] = line
-    suites = [Suite(nodes[pipeline, node], epoch, [*rows.values()]) for (pipeline, node, epoch), rows in found.items()]
+    suites = [
+        Suite.of(nodes[pipeline, node], epoch, [*rows.values()]) for (pipeline, node, epoch), rows in found.items()
+    ]
     if not suites:
         return None
     # One writer at a time, of all processes of the home: the index is made of the pages that are there.
     with FileLock(project.settings.home / "locks" / "data_docs.lock"):
-        return write_page(project.settings.reports / GX, run, suites)
+        return write(project.settings.reports / GX, run, suites)

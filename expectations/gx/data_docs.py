@@ -3,7 +3,8 @@
 What a rule finds is evaluated before its epoch is committed (``expectations/judge``), and recorded; there is no second
 verdict. At the run's end one checkpoint validates the record, with a suite for each node and epoch: a rule whose row
 says why it could not be evaluated is an exception there and no pass. Loading Great Expectations takes five seconds of
-processor time, which no node waits for.
+processor time. A process of its own does that while nodes are computed, with what they leave of the cores
+(`PageWriter`).
 
     docs/index.html             the newest runs, one line each
     docs/runs/RUN.html#shop.orders.7      what was judged of a node at an epoch
@@ -17,15 +18,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from html import unescape
 from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
-from rivermeet.expectations.invariant import Invariant
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.report.templates import templates_of, write_whole
 from rivermeet.pipelines import Node, limits
@@ -40,26 +43,69 @@ _TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 
 @dataclass(frozen=True)
 class Suite:
-    """What a run judged of a node at an epoch: its rows of the quality table, one for each invariant."""
+    """What a run judged of a node at an epoch."""
 
-    node: Node
+    pipeline: str
+    node: str
     epoch: int
     rows: Sequence[Row]
+    """Of the quality table, one for each invariant, with its ``sentence`` and ``source``."""
+
+    @classmethod
+    def of(cls, node: Node, epoch: int, rows: Sequence[Row]) -> Suite:
+        """Make one of rows of the quality table."""
+        declared = {invariant.id: (invariant.sentence, invariant.source) for invariant in invariants_of(node)}
+        explained = [
+            {**row, **dict(zip(("sentence", "source"), declared.get(id, (id, "")), strict=True))}
+            for row in rows
+            for id in [row["invariant"]]
+        ]
+        return cls(node.pipeline.name, node.name, epoch, explained)
 
     @property
     def name(self) -> str:
         """Names the suite."""
-        return f"{self.node.pipeline.name}.{self.node.name}, epoch {self.epoch}"
+        return f"{self.pipeline}.{self.node}, epoch {self.epoch}"
 
     @property
     def id(self) -> str:
         """Its place on the page."""
-        return anchor(self.node, self.epoch)
+        return anchor(self.pipeline, self.node, self.epoch)
 
 
-def anchor(node: Node, epoch: int) -> str:
+def anchor(pipeline: str, node: str, epoch: int) -> str:
     """Where a run's page has a node's epoch."""
-    return f"{node.pipeline.name}.{node.name}.{epoch}"
+    return f"{pipeline}.{node}.{epoch}"
+
+
+class PageWriter:
+    """A process that has loaded Great Expectations by the time that a run has ended, and writes its page then."""
+
+    def __init__(self) -> None:
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        self._process = subprocess.Popen([sys.executable, "-m", __name__], text=True, encoding="utf-8", **pipes)
+
+    def write(self, folder: Path, run: str, suites: Sequence[Suite]) -> Path:
+        """As `write_page`, once."""
+        asked = {"folder": str(folder), "run": run, "suites": [asdict(suite) for suite in suites]}
+        _, said = self._process.communicate(json.dumps(asked))
+        if self._process.returncode:
+            raise RuntimeError(f"no page in {page_of(folder, run)}: {said.strip()}")
+        return page_of(folder, run)
+
+    def close(self) -> None:
+        """End it, whether or not it has written."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def main() -> None:
+    """Write the page that is asked for on standard input; nothing, where that ends without a word."""
+    os.nice(10)
+    _load()
+    if asked := sys.stdin.read():
+        given = json.loads(asked)
+        write_page(Path(given["folder"]), given["run"], [Suite(**suite) for suite in given["suites"]])
 
 
 def page_of(folder: Path, run: str) -> Path:
@@ -69,13 +115,10 @@ def page_of(folder: Path, run: str) -> Path:
 
 def write_page(folder: Path, run: str, suites: Sequence[Suite]) -> Path:
     """Write a run's page and the index, each as a whole; one writer of a folder at a time."""
-    # Read on import only; without it Great Expectations reports its use over the network.
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    import great_expectations as gx
-
+    gx = _load()
     results = _validate(run, suites)
     shown = [_render_suite(one, results[one.name]) for one in sorted(suites, key=lambda one: results[one.name].success)]
-    failing = sorted({f"{one.node.pipeline.name}.{one.node.name}" for one in suites if not results[one.name].success})
+    failing = sorted({f"{one.pipeline}.{one.node}" for one in suites if not results[one.name].success})
     title = ", in ".join(filter(None, (_summarize(list(results.values())), ", ".join(failing))))
     title = f"{moment(max(row['judged_at'] for one in suites for row in one.rows))}: {title}"
     page = page_of(folder, run)
@@ -93,6 +136,15 @@ def write_page(folder: Path, run: str, suites: Sequence[Suite]) -> Path:
     return page
 
 
+def _load() -> ModuleType:
+    # Read on import only; without it Great Expectations reports its use over the network.
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    import great_expectations
+
+    expect_invariant_holds()
+    return great_expectations
+
+
 def _validate(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
     """Suite to its result: one checkpoint, in a context that keeps nothing."""
     import great_expectations as gx
@@ -107,8 +159,7 @@ def _validate(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
     frame = pd.DataFrame({ROW: [row for _, row in rows]}, pd.Index([name for name, _ in rows]))
     definitions = []
     for one in suites:
-        declared = {invariant.id: invariant for invariant in invariants_of(one.node)}
-        expectations = [_expectation(one.name, row, declared.get(row["invariant"])) for row in one.rows]
+        expectations = [_expectation(one.name, row) for row in one.rows]
         suite = context.suites.add(gx.ExpectationSuite(name=one.name, expectations=expectations))
         definition = gx.ValidationDefinition(name=one.name, data=batch, suite=suite)
         definitions.append(context.validation_definitions.add(definition))
@@ -117,11 +168,11 @@ def _validate(run: str, suites: Sequence[Suite]) -> Mapping[str, Any]:
     return {result.suite_name: result for result in done.run_results.values()}
 
 
-def _expectation(suite: str, row: Row, invariant: Invariant | None) -> Any:
-    sentence, source = (invariant.sentence, invariant.source) if invariant else (row["invariant"], "")
+def _expectation(suite: str, row: Row) -> Any:
+    source = row["source"]
     if row["because"]:
         source = f"{source} (judged by Spark: {row['because']})"
-    about = {"sentence": sentence, "source": source, "blocking": row["blocking"]}
+    about = {"sentence": row["sentence"], "source": source, "blocking": row["blocking"]}
     return expect_invariant_holds()(suite=suite, invariant=row["invariant"], severity=row["severity"], meta=about)
 
 
@@ -216,3 +267,7 @@ def expect_invariant_holds() -> type[Any]:
             }
 
     return ExpectInvariantHolds
+
+
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rivermeet.expectations.gx.data_docs import Suite, page_of, write_page
+from rivermeet.expectations.gx.data_docs import PageWriter, Suite, page_of, write_page
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.expectations.results import InvariantResult, history
 from rivermeet.infra.settings import PROJECT
@@ -32,7 +32,7 @@ RESULTS = (PASSED, VIOLATED, LOST, UNKNOWN)
 
 def suite(node: Node, epoch: int, results: Sequence[InvariantResult], at: int = 0) -> Suite:
     rows = history(node, epoch, "r", results)
-    return Suite(node, epoch, [row | {"judged_at": 1_795_000_000_000 + at} for row in rows])
+    return Suite.of(node, epoch, [row | {"judged_at": 1_795_000_000_000 + at} for row in rows])
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +149,28 @@ def test_it_says_why_spark_judged(tmp_path: Path) -> None:
     assert f"{FIRST.source} (judged by Spark: RIVERMEET_JUDGE=spark)" in page.read_text()
 
 
+def test_another_process_writes_the_same_page(tmp_path: Path) -> None:
+    pages = PageWriter()
+    given = "run", [suite(orders, 7, RESULTS)]
+    assert pages.write(tmp_path / "there", *given).read_text() == write_page(tmp_path / "here", *given).read_text()
+    pages.close()
+
+
+def test_another_process_that_cannot_write_says_why(tmp_path: Path) -> None:
+    (tmp_path / "docs").write_text("a file")
+    pages = PageWriter()
+    with pytest.raises(RuntimeError, match=r"no page in .*run\.html: [\s\S]*NotADirectoryError"):
+        pages.write(tmp_path, "run", [suite(orders, 7, [PASSED])])
+    pages.close()
+
+
+def test_another_process_ends_with_the_one_that_asks_nothing(tmp_path: Path) -> None:
+    process = PageWriter()._process
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(60) == 0
+
+
 def test_old_pages_are_pruned(tmp_path: Path) -> None:
     runs = page_of(tmp_path, "").parent
     runs.mkdir(parents=True)
@@ -164,12 +186,12 @@ def test_old_pages_are_pruned(tmp_path: Path) -> None:
 def test_a_rule_that_is_declared_no_more_is_shown_by_its_name(tmp_path: Path) -> None:
     one = suite(orders, 1, [PASSED])
     rows = [dict(row) | {"invariant": "of_before"} for row in one.rows]
-    assert "of_before" in write_page(tmp_path, "run", [Suite(orders, 1, rows)]).read_text()
+    assert "of_before" in write_page(tmp_path, "run", [Suite.of(orders, 1, rows)]).read_text()
 
 
 def test_what_is_there_twice_is_no_pass(tmp_path: Path) -> None:
     row = suite(orders, 1, [PASSED]).rows[0]
-    text = write_page(tmp_path, "run", [Suite(orders, 1, [row, row])]).read_text()
+    text = write_page(tmp_path, "run", [Suite.of(orders, 1, [row, row])]).read_text()
     assert "2 of 2 do not hold, in shop.orders" in text and "2 rows of results, not one" in text
 
 
