@@ -166,7 +166,9 @@ def _count_requests() -> Counter[str]:
 
 def run_in_a_process(settings: Settings, engine: Settings, checkout: Path, *options: str) -> dict[str, Any]:
     """A run of the version in a checkout, with the seconds of the whole process as ``whole``."""
-    env = os.environ | settings.environ() | {"RIVERMEET_BENCH_ENGINE": str(engine.home)}
+    # An environment that another checkout shares with this one imports this one's modules.
+    ours = {"RIVERMEET_BENCH_ENGINE": str(engine.home), "PYTHONPATH": str(checkout)}
+    env = os.environ | settings.environ() | ours
     python = checkout / ".venv/bin/python"
     began = time.monotonic()
     command = [str(python if python.exists() else sys.executable), "-m", "benchmarks.chain", "--once", *options]
