@@ -1,6 +1,7 @@
 """The project as a Dagster resource, and what a run leaves to its end."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -57,7 +58,7 @@ class ProjectResource(dg.ConfigurableResource):
 
                 mark_run(self.project, nodes, run_id)
             rebuild = {name: Rebuild(grace) for name, grace in (self.rebuild or {}).items()}
-            self._nodes = SideBySide(self.project, nodes, run_id, rebuild)
+            self._nodes = SideBySide(self.project, nodes, run_id, rebuild, self.list_verdicts)
         return self._nodes.outcome(node)
 
     def waits(self, node: "Node") -> bool:
@@ -73,26 +74,31 @@ class ProjectResource(dg.ConfigurableResource):
         from rivermeet.expectations.gx.data_docs import PageWriter
 
         self._judged[node.pipeline.name] = node.pipeline
-        self._pages = self._pages or PageWriter()
+        if self._pages is None:
+            with suppress(OSError):  # of the system, if it has no room for another process: this one writes it then
+                self._pages = PageWriter()
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """End what an interrupted run has started, and write the page of Data Docs; no run fails by that."""
         if self._nodes is not None:
             self._nodes.close()
+        if self._judged:
+            self._write_data_docs(context)
         if self._pages is not None:
-            self._write_data_docs(context, self._pages)
             self._pages.close()
         if self._process is not None:
             self._process.let_go()
 
-    def _write_data_docs(self, context: dg.InitResourceContext, pages: "PageWriter") -> None:
+    def _write_data_docs(self, context: dg.InitResourceContext) -> None:
         assert context.run is not None and context.instance is not None
         try:
             from rivermeet.assets.reports.quality_report import write_data_docs
+            from rivermeet.expectations.gx.data_docs import write_page
 
+            write = write_page if self._pages is None else self._pages.write
             record = context.instance.get_run_record_by_id(context.run.run_id)
             since = 0 if record is None else int(record.create_timestamp.timestamp() * 1000)
-            write_data_docs(self.project, self._judged.values(), context.run.run_id, since, pages.write)
+            write_data_docs(self.project, self._judged.values(), context.run.run_id, since, write)
         except Exception:  # whatever a template or a disk may raise
             if context.log is not None:
                 context.log.exception("Data Docs have no page of this run; its verdicts are kept")

@@ -13,7 +13,7 @@ Held by ``tests/assets/test_side_by_side.py``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from graphlib import TopologicalSorter
@@ -36,12 +36,25 @@ class InputFailedError(RivermeetError):
 
 
 class SideBySide:
-    """All nodes that one run materialises; ``rebuild`` has those that are recomputed from offset 0, by name."""
+    """All nodes that one run materialises.
+
+    Parameters
+    ----------
+    rebuild
+        Those that are recomputed from offset 0, by name.
+    on_epoch
+        Called when a node has committed an epoch and has its verdicts; by one thread at a time.
+    """
 
     def __init__(
-        self, project: Project, nodes: Sequence[Node], run_id: str, rebuild: Mapping[str, Rebuild] | None = None
+        self,
+        project: Project,
+        nodes: Sequence[Node],
+        run_id: str,
+        rebuild: Mapping[str, Rebuild] | None = None,
+        on_epoch: Callable[[Node], None] = lambda node: None,
     ) -> None:
-        self._project, self._run, self._rebuild = project, run_id, rebuild or {}
+        self._project, self._run, self._rebuild, self._on_epoch = project, run_id, rebuild or {}, on_epoch
         self._nodes = {node.name: node for node in nodes}
         reads = {node.name: node.operation.stored_inputs.values() if node.operation else () for node in nodes}
         self._reads = {name: [part.name for part in parts if part.name in self._nodes] for name, parts in reads.items()}
@@ -141,6 +154,8 @@ class SideBySide:
             self._unfinished -= 1
             if outcome is not None:
                 self._committed[node.name] = outcome
+                if outcome.result is not None:
+                    self._on_epoch(node)
         self._release(node)
 
     def _release(self, node: Node) -> None:

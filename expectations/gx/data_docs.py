@@ -101,7 +101,7 @@ class PageWriter:
 
 def main() -> None:
     """Write the page that is asked for on standard input; nothing, where that ends without a word."""
-    os.nice(10)
+    os.nice(5)
     # Great Expectations imports the other engines that it finds, for a quarter of its time; a frame needs none.
     sys.modules.update(dict.fromkeys(("pyspark", "sqlalchemy", "google", "botocore"), cast(Any, None)))
     _load()

@@ -64,11 +64,30 @@ class Interruptible(Sessions):
         self.interrupted.set()
 
 
-def run(monkeypatch: pytest.MonkeyPatch, epoch: Epoch, interrupted: Event | None = None) -> SideBySide:
+def run(
+    monkeypatch: pytest.MonkeyPatch,
+    epoch: Epoch,
+    interrupted: Event | None = None,
+    on_epoch: Callable[[Node], None] = lambda node: None,
+) -> SideBySide:
     monkeypatch.setattr(side_by_side, "materialise_epoch", epoch)
     settings = Settings.from_env({})
     sessions = Interruptible(settings, interrupted=interrupted or Event())
-    return SideBySide(Project(settings, sessions), PIPELINE.stored, "run")
+    return SideBySide(Project(settings, sessions), PIPELINE.stored, "run", on_epoch=on_epoch)
+
+
+def test_it_says_which_nodes_have_an_epoch(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
+    done: Any = object()
+
+    def epoch(project: Project, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+        if node is OTHER:
+            raise RuntimeError("no file")
+        return Outcome(result=done if node in (LEFT, JOINED) else None)
+
+    nodes = run(monkeypatch, epoch, on_epoch=lambda node: events.append(node.name))
+    nodes.outcome(JOINED)
+    nodes.close()
+    assert [event for event in events if not event.startswith("fold")] == ["left", "joined"]
 
 
 def test_inputs_first_side_by_side_and_folds_after_all_commits(
