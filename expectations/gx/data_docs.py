@@ -83,7 +83,9 @@ class PageWriter:
 
     def __init__(self) -> None:
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-        self._process = subprocess.Popen([sys.executable, "-m", __name__], text=True, encoding="utf-8", **pipes)
+        # In a group of its own: an interrupted run has a page, too, and Ctrl-C reaches all of the terminal's.
+        command = [sys.executable, "-m", __name__]
+        self._process = subprocess.Popen(command, text=True, encoding="utf-8", process_group=0, **pipes)
 
     def write(self, folder: Path, run: str, suites: Sequence[Suite]) -> Path:
         """As `write_page`, once."""

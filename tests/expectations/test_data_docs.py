@@ -166,6 +166,7 @@ def test_another_process_that_cannot_write_says_why(tmp_path: Path) -> None:
 
 def test_another_process_ends_with_the_one_that_asks_nothing(tmp_path: Path) -> None:
     process = PageWriter()._process
+    assert os.getpgid(process.pid) == process.pid, "Ctrl-C would end it before the page of what was interrupted"
     assert process.stdin is not None
     process.stdin.close()
     assert process.wait(60) == 0
