@@ -1,1 +1,1 @@
-"""Great Expectations: verdicts and Data Docs."""
+"""Great Expectations: the page of a run's verdicts."""
