@@ -54,11 +54,9 @@ class Suite:
     @classmethod
     def of(cls, node: Node, epoch: int, rows: Sequence[Row]) -> Suite:
         """Make one of rows of the quality table."""
-        declared = {invariant.id: (invariant.sentence, invariant.source) for invariant in invariants_of(node)}
+        declared = {one.id: {"sentence": one.sentence, "source": one.source} for one in invariants_of(node)}
         explained = [
-            {**row, **dict(zip(("sentence", "source"), declared.get(id, (id, "")), strict=True))}
-            for row in rows
-            for id in [row["invariant"]]
+            {**row, **declared.get(row["invariant"], {"sentence": row["invariant"], "source": ""})} for row in rows
         ]
         return cls(node.pipeline.name, node.name, epoch, explained)
 
