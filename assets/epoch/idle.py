@@ -14,14 +14,13 @@ from collections.abc import Sequence
 
 from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.project import Project
-from rivermeet.assets.quality.judge_committed import is_judged
+from rivermeet.assets.quality.judge_committed import awaits_fold
 from rivermeet.assets.quality.quality_table import State, last_states
 from rivermeet.assets.sinks.delivery import sink_lag
 from rivermeet.expectations.invariants import invariants_of
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.io import is_protected, last_note
 from rivermeet.infra.epochs.context import EpochContext
-from rivermeet.infra.epochs.stages.fold import Fold
 from rivermeet.infra.epochs.stages.plan import Plan
 from rivermeet.pipelines import Node, Pipeline
 from rivermeet.pipelines.errors import RivermeetError
@@ -64,7 +63,7 @@ def _is_finished(context: EpochContext, node: Node, note: CommitNote) -> bool:
     if not last_states(context.quality, node, note.epoch):
         return False
     protected = note.since == 1 or is_protected(context.paths(node).changelog)
-    return protected and not Fold(node).is_due(context, note) and (not node.is_table or is_judged(context, node))
+    return protected and not awaits_fold(context, node, note)
 
 
 def _say_failures(project: Project, node: Node) -> bool:

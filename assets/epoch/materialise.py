@@ -8,7 +8,7 @@ from dataclasses import replace
 from rivermeet.assets.epoch.operator_step import step_of
 from rivermeet.assets.epoch.run import Outcome, run_epoch
 from rivermeet.assets.project import Project
-from rivermeet.assets.quality.judge_committed import FoldOutcome, fold_node
+from rivermeet.assets.quality.judge_committed import FoldOutcome, awaits_fold, fold_node
 from rivermeet.expectations.results import InvariantResult
 from rivermeet.infra.delta.io import last_note
 from rivermeet.infra.epochs.external_modifications import ExternalModificationError, refuse_modified_node
@@ -42,6 +42,12 @@ def materialise_epoch(
         project.say(f"  {node.name:<24} WARNING {line}")
     project.say(f"  {node.name:<24} nothing new" if outcome.result is None else _line(node, outcome))
     return outcome
+
+
+def must_fold(project: Project, node: Node) -> bool:
+    """Whether the node has something to fold, or a fold to judge."""
+    committed = last_note(project.paths(node).changelog)
+    return committed is not None and awaits_fold(project.context(node.pipeline), node, committed[1])
 
 
 def materialise_fold(project: Project, node: Node, run_id: str) -> FoldOutcome | None:

@@ -1,12 +1,13 @@
 """The nodes of a run, side by side where they do not read each other: one is planned while another computes.
 
     orders ─┐                     two at a time: orders and people, then named;
-    people ─┴─ named              once all epochs are committed, the folds that are due
+    people ─┴─ named              once all epochs are committed, the folds that are due: of named
 
 A node starts when all that it reads in this run has committed its epoch, or had nothing new: the commit is the epoch,
 and no reader waits for its record and its verdicts. One that fails before keeps what reads it from starting, and
-nothing else. What folds does so after all commits: no epoch waits for a fold. On an engine
-of its own process (``local[…]``, ``spark://…``) nodes run one after the other, as they are asked for.
+nothing else. What folds does so after all commits: no epoch waits for a fold. A node without a fold has its outcome
+at once, so that its events are written while others compute. On an engine of its own process (``local[…]``,
+``spark://…``) nodes run one after the other, as they are asked for.
 
 Held by ``tests/assets/test_side_by_side.py``.
 """
@@ -19,7 +20,7 @@ from dataclasses import replace
 from graphlib import TopologicalSorter
 from threading import Lock
 
-from rivermeet.assets.epoch.materialise import materialise, materialise_epoch, materialise_fold
+from rivermeet.assets.epoch.materialise import materialise, materialise_epoch, materialise_fold, must_fold
 from rivermeet.assets.epoch.run import Outcome
 from rivermeet.assets.project import Project
 from rivermeet.infra.engine.session import explain_loss
@@ -139,24 +140,29 @@ class SideBySide:
                     self._pool.submit(self._fold, self._nodes[name], outcome)
 
     def _epoch(self, node: Node) -> None:
-        outcome = None
+        outcome, folds = None, False
         try:
             if failed := self._failed.intersection(self._reads[node.name]):
                 raise InputFailedError(f"'{node.name}' did not run: its input '{min(failed)}' failed")
             outcome = materialise_epoch(
                 self._project, node, self._run, self._rebuild.get(node.name), lambda: self._release(node)
             )
+            folds = must_fold(self._project, node)
         except BaseException as error:
             if node.name not in self._released:  # what is committed can be read
                 self._failed.add(node.name)
+            outcome = None
             self._outcomes[node.name].set_exception(_explain(error))
         with self._lock:
             self._unfinished -= 1
             if outcome is not None:
-                self._committed[node.name] = outcome
+                if folds:
+                    self._committed[node.name] = outcome
                 if outcome.result is not None:
                     self._on_epoch(node)
         self._release(node)
+        if outcome is not None and not folds:
+            self._outcomes[node.name].set_result(outcome)
 
     def _release(self, node: Node) -> None:
         """Start what waits for the node, if that was not done."""

@@ -42,6 +42,7 @@ from rivermeet.assets.quality.relations.parts import at_version, locate, node_pa
 from rivermeet.assets.refused.states import AuditRefusedError, states
 from rivermeet.expectations.results import FOUND, InvariantResult
 from rivermeet.infra import crash
+from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.changelog_files import count_between, epoch_files
 from rivermeet.infra.delta.io import last_note, note_upto
 from rivermeet.infra.delta.lines import open_table
@@ -190,6 +191,11 @@ class FoldOutcome:
     table_rows: int | None
     seconds: float
     seconds_checks: float
+
+
+def awaits_fold(context: EpochContext, node: Node, upto: CommitNote) -> bool:
+    """Whether the node's table is to be folded up to the commit with this note, or its last fold to be judged."""
+    return Fold(node).is_due(context, upto) or (node.is_table and not is_judged(context, node))
 
 
 def fold_node(context: EpochContext, node: Node, run: str) -> FoldOutcome | None:

@@ -51,6 +51,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(f"fold {node.name}")
 
     monkeypatch.setattr(side_by_side, "materialise_fold", fold)
+    monkeypatch.setattr(side_by_side, "must_fold", lambda project, node: True)
     return found
 
 
@@ -109,6 +110,39 @@ def test_inputs_first_side_by_side_and_folds_after_all_commits(
     assert epochs.index("joined") > max(epochs.index("left"), epochs.index("right"))
     assert epochs.index("alone") > epochs.index("other")
     assert sorted(folds) == [f"fold {name}" for name in ("alone", "joined", "left", "other", "right")]
+
+
+def test_a_node_without_a_fold_has_its_outcome_while_others_compute(
+    monkeypatch: pytest.MonkeyPatch, events: list[str]
+) -> None:
+    known = Event()
+
+    def epoch(project: Project, node: Node, run: str, rebuild: Any, committed: Callable[[], None]) -> Outcome:
+        if node is JOINED:
+            assert known.wait(30)  # for what is known once all have ended, it would wait here for ever
+        return Outcome()
+
+    nodes = run(monkeypatch, epoch)
+    monkeypatch.setattr(side_by_side, "must_fold", lambda project, node: node is JOINED)
+    nodes.outcome(LEFT)
+    known.set()
+    nodes.outcome(JOINED)
+    nodes.close()
+    assert events == ["fold joined"]
+
+
+def test_a_fold_that_cannot_be_planned_fails_its_node(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
+    def must_fold(project: Project, node: Node) -> bool:
+        if node is LEFT:
+            raise OSError("the disk is gone")
+        return False
+
+    nodes = run(monkeypatch, lambda *_: Outcome())
+    monkeypatch.setattr(side_by_side, "must_fold", must_fold)
+    with pytest.raises(OSError, match="the disk is gone"):
+        nodes.outcome(LEFT)
+    nodes.outcome(OTHER)
+    nodes.close()
 
 
 def test_what_reads_a_node_starts_at_its_commit(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
