@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from rivermeet.assets.sql.query import CommittedState, NodeRows
+    from rivermeet.expectations.gx.data_docs import PageWriter
     from rivermeet.infra.epochs.context import EpochContext, Quality
     from rivermeet.infra.sources.source_step import SourceStep
 
@@ -225,6 +226,13 @@ class Project:
         assert kind is not None, f"{node.name} is a source"
         clients = (lambda: self.connection), (lambda: self.registry)
         return kind.step(SourceContext(self.settings, self.sessions, *clients, self.context(node.pipeline)), node)
+
+    @cached_property
+    def pages(self) -> PageWriter:
+        """Writes the page of Data Docs of a run of this process."""
+        from rivermeet.expectations.gx.data_docs import PageWriter
+
+        return PageWriter()
 
     @cached_property
     def connection(self) -> Connection:

@@ -138,13 +138,13 @@ def run_once(settings: Settings, pipeline: Pipeline) -> None:
     """One run in this process, as `rivermeet run` does it; prints what it took as a line of JSON."""
     asked = _count_requests()
     began = time.monotonic()
-    from rivermeet.assets.defs.runs import run_pipeline
+    from rivermeet.assets.cli.run import run_what_is_new
     from rivermeet.assets.project import Project
     from rivermeet.infra.engine.sessions import Sessions
 
     engine = replace(settings, home=Path(os.environ["RIVERMEET_BENCH_ENGINE"]))
     project = Project(settings, Sessions(engine), say=lambda line: print(line, file=sys.stderr))
-    green = run_pipeline(project, pipeline)
+    green = run_what_is_new(project, pipeline)
     print(json.dumps({"seconds": time.monotonic() - began, "green": green, "asked": asked}))
 
 

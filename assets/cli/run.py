@@ -46,6 +46,8 @@ def run_what_is_new(
             for line in close_runs_left(project.settings):
                 project.say(f"  {line}")
         return idle
+    # It has loaded Great Expectations by the time that nodes want the cores.
+    project.pages.start()
     from rivermeet.assets.defs.runs import run_pipeline
 
     return run_pipeline(project, pipeline, selected, audited=audited)

@@ -1,7 +1,6 @@
 """The project as a Dagster resource, and what a run leaves to its end."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from rivermeet.assets.epoch.run import Outcome
     from rivermeet.assets.epoch.side_by_side import SideBySide
     from rivermeet.assets.sql.query import NodeRows
-    from rivermeet.expectations.gx.data_docs import PageWriter
 
 
 class ProjectResource(dg.ConfigurableResource):
@@ -29,7 +27,6 @@ class ProjectResource(dg.ConfigurableResource):
     _shown: set[str] = PrivateAttr(default_factory=set)
     _judged: "dict[str, Pipeline]" = PrivateAttr(default_factory=dict)
     _nodes: "SideBySide | None" = PrivateAttr(default=None)
-    _pages: "PageWriter | None" = PrivateAttr(default=None)
     _process: HeldFile | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
@@ -71,12 +68,8 @@ class ProjectResource(dg.ConfigurableResource):
 
     def list_verdicts(self, node: "Node") -> None:
         """Note that this run has judged a node, so that its page of Data Docs is written at its end."""
-        from rivermeet.expectations.gx.data_docs import PageWriter
-
         self._judged[node.pipeline.name] = node.pipeline
-        if self._pages is None:
-            with suppress(OSError):  # of the system, if it has no room for another process: this one writes it then
-                self._pages = PageWriter()
+        self.project.pages.start()
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """End what an interrupted run has started, and write the page of Data Docs; no run fails by that."""
@@ -84,8 +77,7 @@ class ProjectResource(dg.ConfigurableResource):
             self._nodes.close()
         if self._judged:
             self._write_data_docs(context)
-        if self._pages is not None:
-            self._pages.close()
+        self.project.pages.close()
         if self._process is not None:
             self._process.let_go()
 
@@ -93,12 +85,10 @@ class ProjectResource(dg.ConfigurableResource):
         assert context.run is not None and context.instance is not None
         try:
             from rivermeet.assets.reports.quality_report import write_data_docs
-            from rivermeet.expectations.gx.data_docs import write_page
 
-            write = write_page if self._pages is None else self._pages.write
             record = context.instance.get_run_record_by_id(context.run.run_id)
             since = 0 if record is None else int(record.create_timestamp.timestamp() * 1000)
-            write_data_docs(self.project, self._judged.values(), context.run.run_id, since, write)
+            write_data_docs(self.project, self._judged.values(), context.run.run_id, since)
         except Exception:  # whatever a template or a disk may raise
             if context.log is not None:
                 context.log.exception("Data Docs have no page of this run; its verdicts are kept")

@@ -11,7 +11,7 @@ them at the end of every step, each time with all that is there by then. Held by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from rivermeet.assets.project import Project
 from rivermeet.assets.shadow.words import last_recorded
-from rivermeet.expectations.gx.data_docs import Suite, write_page
+from rivermeet.expectations.gx.data_docs import Suite
 from rivermeet.expectations.report.page import NodeHistory, PipelineHistory, page
 from rivermeet.expectations.report.templates import write_whole
 from rivermeet.expectations.results import SCHEMA
@@ -143,13 +143,7 @@ GX = "gx"
 """Folder of Great Expectations among the reports."""
 
 
-def write_data_docs(
-    project: Project,
-    pipelines: Iterable[Pipeline],
-    run: str,
-    since: int,
-    write: Callable[[Path, str, Sequence[Suite]], Path] = write_page,
-) -> Path | None:
+def write_data_docs(project: Project, pipelines: Iterable[Pipeline], run: str, since: int) -> Path | None:
     """Write the page of a run that began at ``since`` (ms) and may have judged these pipelines; None if it did not."""
     import pyarrow.compute as pc
 
@@ -169,4 +163,4 @@ def write_data_docs(
         return None
     # One writer at a time, of all processes of the home: the index is made of the pages that are there.
     with FileLock(project.settings.home / "locks" / "data_docs.lock"):
-        return write(project.settings.reports / GX, run, suites)
+        return project.pages.write(project.settings.reports / GX, run, suites)

@@ -21,11 +21,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from html import unescape
 from importlib.resources import files
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any, ClassVar, cast
 
@@ -77,26 +79,43 @@ def anchor(pipeline: str, node: str, epoch: int) -> str:
 
 
 class PageWriter:
-    """A process that has loaded Great Expectations by the time that a run has ended, and writes its page then."""
+    """A process that has loaded Great Expectations by the time that a run has ended, and writes its page then.
+
+    Where the system has no room for another process, this one writes.
+    """
 
     def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._lock = Lock()
+
+    def start(self) -> None:
+        """Start the process, where there is none."""
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         # In a group of its own: an interrupted run has a page, too, and Ctrl-C reaches all of the terminal's.
         command = [sys.executable, "-m", __name__]
-        self._process = subprocess.Popen(command, text=True, encoding="utf-8", process_group=0, **pipes)
+        with self._lock, suppress(OSError):
+            if self._process is None:
+                self._process = subprocess.Popen(command, text=True, encoding="utf-8", process_group=0, **pipes)
 
     def write(self, folder: Path, run: str, suites: Sequence[Suite]) -> Path:
-        """As `write_page`, once."""
+        """As `write_page`."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None:
+            return write_page(folder, run, suites)
         asked = {"folder": str(folder), "run": run, "suites": [asdict(suite) for suite in suites]}
-        _, said = self._process.communicate(json.dumps(asked))
-        if self._process.returncode:
+        _, said = process.communicate(json.dumps(asked))
+        if process.returncode:
             raise RuntimeError(f"no page in {page_of(folder, run)}: {said.strip()}")
         return page_of(folder, run)
 
     def close(self) -> None:
-        """End it, whether or not it has written."""
-        self._process.kill()
-        self._process.communicate()
+        """End a process that was started for nothing."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
 
 
 def main() -> None:

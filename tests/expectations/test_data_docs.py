@@ -152,20 +152,27 @@ def test_it_says_why_spark_judged(tmp_path: Path) -> None:
 def test_another_process_writes_the_same_page(tmp_path: Path) -> None:
     pages = PageWriter()
     given = "run", [suite(orders, 7, RESULTS)]
-    assert pages.write(tmp_path / "there", *given).read_text() == write_page(tmp_path / "here", *given).read_text()
+    here = write_page(tmp_path / "here", *given).read_text()
+    pages.start()
+    pages.start()
+    assert pages.write(tmp_path / "there", *given).read_text() == here
+    assert pages.write(tmp_path / "again", *given).read_text() == here, "a process writes once; this one can, too"
     pages.close()
 
 
 def test_another_process_that_cannot_write_says_why(tmp_path: Path) -> None:
     (tmp_path / "docs").write_text("a file")
     pages = PageWriter()
+    pages.start()
     with pytest.raises(RuntimeError, match=r"no page in .*run\.html: [\s\S]*NotADirectoryError"):
         pages.write(tmp_path, "run", [suite(orders, 7, [PASSED])])
-    pages.close()
 
 
 def test_another_process_ends_with_the_one_that_asks_nothing(tmp_path: Path) -> None:
-    process = PageWriter()._process
+    pages = PageWriter()
+    pages.start()
+    process = pages._process
+    assert process is not None
     assert os.getpgid(process.pid) == process.pid, "Ctrl-C would end it before the page of what was interrupted"
     assert process.stdin is not None
     process.stdin.close()
