@@ -23,7 +23,7 @@ StateRead = Mapping[Side, Literal["open", "before", "after", "earlier"]]
 
 def declare_numbers(frame: DataFrame, **numbers: int | None) -> DataFrame:
     """The frame with each number as a BIGINT column of that name."""
-    return frame.withColumns({name: F.lit(number).cast("bigint") for name, number in numbers.items()})
+    return frame.select("*", *[F.lit(number).cast("bigint").alias(name) for name, number in numbers.items()])
 
 
 @dataclass(frozen=True)

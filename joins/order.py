@@ -46,15 +46,15 @@ def in_processing_order(records: DataFrame, side: int) -> DataFrame:
         `LEFT` or `RIGHT`.
     """
     running = up_to_here(Window.partitionBy("partition").orderBy("offset"))
-    ordered = records.withColumn(
-        "order",
+    ordered = records.select(
+        "*",
         F.struct(
             F.max("timestamp").over(running).alias("head"),
             F.lit(side).alias("side"),
             F.col("partition"),
             F.col("offset"),
-        ),
-    ).withColumn("commit", F.lit(0).cast("bigint"))
+        ).alias("order"),
+    ).select("*", F.lit(0).cast("bigint").alias("commit"))
     return like(ordered, records, StructField("order", _ORDER), StructField("commit", LongType()))
 
 

@@ -19,7 +19,7 @@ from rivermeet.records.type_text import type_text
 
 def with_record(records: DataFrame, name: str) -> DataFrame:
     """Add the STRUCT column ``name`` that expressions see; NULL where the value is null."""
-    return records.withColumn(name, F.when(F.col("value").isNotNull(), record()))
+    return records.select("*", F.when(F.col("value").isNotNull(), record()).alias(name))
 
 
 def record() -> Column:

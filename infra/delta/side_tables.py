@@ -93,4 +93,4 @@ def _mark(plan: Planned, besides: str = "") -> str:
 
 
 def _with_epoch(frame: DataFrame, plan: Planned) -> DataFrame:
-    return frame.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
+    return frame.select("*", F.lit(plan.epoch).cast("bigint").alias("epoch"))

@@ -59,7 +59,7 @@ def as_declared(rows: DataFrame, schema: Mapping[str, str], given: Sequence[T.Da
     found = [field.dataType for field in rows.select("raw.*").schema] if given is None else given
     kinds = list(zip(found, map(kind_of, schema.values()), strict=True))
     read = [value_as(F.col(f"raw.r{i}"), of, to).alias(f"t{i}") for i, (of, to) in enumerate(kinds)]
-    typed = rows.withColumn("typed", F.struct(*read))
+    typed = rows.select("*", F.struct(*read).alias("typed"))
     problems, instants = [F.col("malformed")], [F.lit(None).cast("int")]
     for i, ((name, kind), (of, to)) in enumerate(zip(schema.items(), kinds, strict=True)):
         raw = F.col(f"raw.r{i}")

@@ -59,8 +59,8 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
     typed = rows.select(*named, F.struct(*LINE_COLUMNS, "instants", "malformed").alias(own))
     kinds = _kinds(typed, source)
     sound = F.isnull(f"{own}.malformed")
-    asked = typed.withColumn(f"{own}kept", sound & _true(sound, source.where, True))
-    marked = asked.withColumn(f"{own}gone", _true(F.col(f"{own}kept"), source.tombstone, False))
+    asked = typed.select("*", (sound & _true(sound, source.where, True)).alias(f"{own}kept"))
+    marked = asked.select("*", _true(F.col(f"{own}kept"), source.tombstone, False).alias(f"{own}gone"))
     kept, gone = F.col(f"{own}kept"), F.col(f"{own}gone")
     # Under a condition a literal would not be a constant, and be looked up for every row: a twelfth of the time
     # of a large file (tests/infra/sources/test_reading.py).
@@ -90,7 +90,7 @@ def to_records(rows: DataFrame, source: Source, partition: str | None = None, ab
     )
     reason = F.coalesce(F.col("row.malformed"), F.when(F.col("kept"), _record_problem(source, kinds)))
     may_be_dead = F.isnotnull("reason") if absent is None else F.isnotnull("reason") | (F.size(absent) > 0)
-    return made.withColumn("reason", reason).select(
+    return made.select("*", reason.alias("reason")).select(
         (F.isnull("row.malformed") & ~F.col("kept")).alias("excluded"),
         "key",
         F.when(~F.col("gone"), F.col("new")).alias("value"),
@@ -285,7 +285,7 @@ class SourceFrames:
         """
         place = F.row_number().over(Window.partitionBy("file").orderBy("sequence"))
         dead = self.parsed.where(F.isnotnull("reason"))
-        numbered = dead.withColumn("position", F.when(F.isnull("text"), 0).otherwise(place))
+        numbered = dead.select("*", F.when(F.isnull("text"), 0).otherwise(place).alias("position"))
         return numbered.select("file", "line", "position", "text", "header", "modified_ms", "reason")
 
 

@@ -233,7 +233,7 @@ class SourceStep(Generic[_Range]):
     def _refuse_too_many(self, plan: EpochPlan, letters: DataFrame, count: int, bad: int, rows: int) -> None:
         """Keep all letters of the epoch in the table ``rejected``, and show the first ones."""
         table, app_id = self.paths.rejected, self.paths.app_id("rejected", plan.incarnation)
-        kept = letters.withColumn("epoch", F.lit(plan.epoch).cast("bigint"))
+        kept = letters.select("*", F.lit(plan.epoch).cast("bigint").alias("epoch"))
         append(kept, table, app_id, plan.epoch, properties=RETENTION, replace=True)
         first = letters.orderBy("file", "position").limit(limits.SHOWN_ROWS).collect()
         shown = "; ".join(_show_row(row, self.unit) for row in first)
@@ -252,7 +252,7 @@ class SourceStep(Generic[_Range]):
     def records_of(self, rows: DataFrame) -> DataFrame:
         """Declared rows as `to_records` gives them, with their partitions."""
         parsed = to_records(rows, self.source)
-        return parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
+        return parsed.select("*", partition_of(F.col("key"), self.node.partitions).alias("partition"))
 
     @property
     def source(self) -> Source:

@@ -45,8 +45,9 @@ def place_in_sliding_windows(records: DataFrame) -> DataFrame:
     ).distinct()
     # Windows that a record touches start from `time - difference` to `time + 1`.
     bucket = width(difference + 1)
-    within = placed.withColumn("bucket", F.explode(list_buckets(time - difference, time + 1, bucket))).join(
-        starts.withColumn("bucket", lies_in(start, bucket)).drop("window_difference"), ["partition", "key", "bucket"]
+    within = placed.select("*", F.explode(list_buckets(time - difference, time + 1, bucket)).alias("bucket")).join(
+        starts.select("*", lies_in(start, bucket).alias("bucket")).drop("window_difference"),
+        ["partition", "key", "bucket"],
     )
     touching = within.where(time.between(start - 1, start + difference))
     history = Window.partitionBy(*WINDOW).orderBy(F.col("order").asc_nulls_first(), "offset")
@@ -54,11 +55,11 @@ def place_in_sliding_windows(records: DataFrame) -> DataFrame:
     content = time >= start
     by_left = F.max(ended == start).over(upto)
     by_right = F.max(~content).over(upto) & F.max(content).over(upto)
-    there = touching.withColumn("there", by_left | by_right)
+    there = touching.select("*", (by_left | by_right).alias("there"))
     was_there = F.coalesce(F.lag("there").over(history), F.lit(False))
     return (
-        there.withColumn("shown", F.col("there") & (content | ~was_there))
+        there.select("*", (F.col("there") & (content | ~was_there)).alias("shown"))
         .withColumn("arguments", F.when(content, F.col("arguments")))
-        .withColumn("window_end", start + difference + 1)
+        .select("*", (start + difference + 1).alias("window_end"))
         .drop("bucket", "there")
     )

@@ -81,7 +81,7 @@ def _group(operation: TableAggregate, records: DataFrame) -> DataFrame:
     whole = F.lit(True)
     for column in operation.key:
         whole = whole & F.col("mapped").getField(column).isNotNull()
-    return mapped.withColumn("group", F.when(whole, F.col("mapped"))).drop("value", "mapped")
+    return mapped.select("*", F.when(whole, F.col("mapped")).alias("group")).drop("value", "mapped")
 
 
 def _changes(touched: DataFrame) -> DataFrame:
@@ -91,8 +91,8 @@ def _changes(touched: DataFrame) -> DataFrame:
     leaves = F.when(moved, F.struct(F.col("old").alias("group"), F.lit(False).alias("arrives")))
     arrives = F.when(F.col("group").isNotNull(), F.struct(F.col("group"), F.lit(True).alias("arrives")))
     return (
-        touched.withColumn("old", F.lag("group").over(per_key))
-        .withColumn("change", F.explode(F.array_compact(F.array(leaves, arrives))))
+        touched.select("*", F.lag("group").over(per_key).alias("old"))
+        .select("*", F.explode(F.array_compact(F.array(leaves, arrives))).alias("change"))
         .drop("group", "old")
         .select("*", "change.*")
         .drop("change")
@@ -106,11 +106,11 @@ def _number(changes: DataFrame) -> DataFrame:
     upto = up_to_here(upto)
     of_key = Window.partitionBy("group", "key").orderBy(first)
     return (
-        changes.withColumn("at", F.count("order").over(upto) - 1)
-        .withColumn("count", F.count("order").over(Window.partitionBy("group")))
-        .withColumn("until", F.coalesce(F.lead("at").over(of_key), F.col("count")))
+        changes.select("*", (F.count("order").over(upto) - 1).alias("at"))
+        .select("*", F.count("order").over(Window.partitionBy("group")).alias("count"))
+        .select("*", F.coalesce(F.lead("at").over(of_key), F.col("count")).alias("until"))
         .withColumn("at", F.greatest("at", F.lit(0)))
-        .withColumn("levels", F.sequence(F.lit(0), F.length(F.bin("count")).cast("int")))
+        .select("*", F.sequence(F.lit(0), F.length(F.bin("count")).cast("int")).alias("levels"))
     )
 
 

@@ -112,14 +112,14 @@ def _add_stream_time(inputs: EpochInputs, counted: DataFrame) -> DataFrame:
     """The epoch's records with the stream time that each has ``reached``."""
     upto = up_to_here(Window.partitionBy("partition").orderBy("order"))
     reached = F.greatest(F.max("timestamp").over(upto), stream_time_at_start(inputs))
-    return counted.withColumn("reached", reached)
+    return counted.select("*", reached.alias("reached"))
 
 
 def _open(operation: WindowedAggregate, inputs: EpochInputs) -> DataFrame:
     """Records of earlier epochs; their ``order`` is NULL: before all of this epoch's."""
     records = inputs.open_records("left", operation.open_ms)
     unordered = records.withColumn("order", nothing_like(inputs.left, "order"))
-    return _number(operation, inputs, unordered).drop("json").withColumn("reached", F.lit(None).cast("bigint"))
+    return _number(operation, inputs, unordered).drop("json").select("*", F.lit(None).cast("bigint").alias("reached"))
 
 
 def _last_start() -> Column:
@@ -134,7 +134,7 @@ def _place_in_time_windows(records: DataFrame) -> DataFrame:
     starts = F.sequence(after - F.pmod(after, advance), _last_start(), advance)
     return (
         records.where(F.col("timestamp") >= 0)
-        .withColumn("window_start", F.explode(starts))
-        .withColumn("window_end", F.col("window_start") + size)
-        .withColumn("shown", F.lit(True))
+        .select("*", F.explode(starts).alias("window_start"))
+        .select("*", (F.col("window_start") + size).alias("window_end"))
+        .select("*", F.lit(True).alias("shown"))
     )

@@ -79,7 +79,7 @@ def _place(phase: int, side: Column, place: str = "order") -> Column:
 def _select_waiting(changes: DataFrame, side: int) -> DataFrame:
     """The last change per key and commit, where the commit emits it."""
     last = Window.partitionBy("key", "commit").orderBy(F.col("order").desc())
-    kept = changes.withColumn("__nth", F.row_number().over(last)).where("__nth = 1").drop("__nth")
+    kept = changes.select("*", F.row_number().over(last).alias("__nth")).where("__nth = 1").drop("__nth")
     return kept.withColumn("order", _place(1, F.lit(RIGHT - side), "order.place"))
 
 
@@ -102,7 +102,9 @@ def _select_emitted(before: DataFrame, changes: DataFrame) -> DataFrame:
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
     was_there = F.coalesce(F.lag(F.col("right").isNotNull()).over(per_key), F.lit(False))
     changed = F.col("right").isNotNull() | F.col("was_there")
-    return touched.withColumn("was_there", was_there).where(F.col("order").isNotNull() & changed).drop("was_there")
+    return (
+        touched.select("*", was_there.alias("was_there")).where(F.col("order").isNotNull() & changed).drop("was_there")
+    )
 
 
 def commit_rows(join: ForeignKeyJoin, inputs: EpochInputs, rows: DataFrame) -> DataFrame:
@@ -131,7 +133,7 @@ def net_change(inputs: EpochInputs, rows: DataFrame) -> DataFrame:
 def _last_records(inputs: EpochInputs) -> DataFrame:
     """The last record of each partition and commit, one that is ignored too."""
     columns = ("side", "partition", "offset", "commit", "order")
-    sided = [inputs.records[s].withColumn("side", F.lit(s)).select(*columns) for s in inputs.records]
+    sided = [inputs.records[s].select("*", F.lit(s).alias("side")).select(*columns) for s in inputs.records]
     last = F.max_by(F.struct("side", "partition", "offset"), F.col("order")).alias("__last")
     every = sided[0].unionByName(sided[1])
     return every.groupBy(F.col("partition").alias("__partition"), F.col("commit").alias("__commit")).agg(last)

@@ -81,7 +81,7 @@ def _subscriptions(versions: DataFrame, memory: DataFrame | None) -> DataFrame:
         events = events.unionByName(lasting.withColumn("order", nothing_like(versions, "order")))
     per_pair = Window.partitionBy("key", "fk").orderBy(F.col("order").asc_nulls_first())
     # The end of a subscription has no hash.
-    return events.withColumn("until", F.lead("order").over(per_pair)).where(F.col("left_hash").isNotNull())
+    return events.select("*", F.lead("order").over(per_pair).alias("until")).where(F.col("left_hash").isNotNull())
 
 
 def _awake(subscriptions: DataFrame, standing: DataFrame) -> DataFrame:

@@ -69,7 +69,7 @@ def sides(join: ForeignKeyJoin, inputs: EpochInputs) -> Sides:
 
 def subscribe(join: ForeignKeyJoin, records: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Left records with ``left`` (NULL: deleted), ``left_hash`` and foreign key ``fk`` (NULL: none)."""
-    hashed = records.withColumn("left_hash", F.when(F.col("value").isNotNull(), F.xxhash64("value")))
+    hashed = records.select("*", F.when(F.col("value").isNotNull(), F.xxhash64("value")).alias("left_hash"))
     return add_pointers(hashed, "left", join.foreign_key, key_type(inputs.right))
 
 
@@ -78,7 +78,7 @@ def look_up_right(found: Sides, inputs: EpochInputs) -> DataFrame:
 
     A change without a foreign key of its own asks for the one it replaced: its tombstone takes that row's timestamp.
     """
-    changes = found.versions.where(F.col("order").isNotNull()).withColumn("asked", F.coalesce("fk", "old_fk"))
+    changes = found.versions.where(F.col("order").isNotNull()).select("*", F.coalesce("fk", "old_fk").alias("asked"))
     return row_at(changes, found.rights, found.updates, "right", inputs)
 
 
@@ -121,4 +121,4 @@ def fan_out(join: ForeignKeyJoin, emitting: DataFrame, standing: DataFrame) -> D
 def with_values(join: ForeignKeyJoin, rows: DataFrame) -> DataFrame:
     """The rows as they are emitted."""
     value = F.when(F.col("live"), join_values(join.select))
-    return rows.withColumn("value", value).drop("left", "right", "live", "commit")
+    return rows.select("*", value.alias("value")).drop("left", "right", "live", "commit")

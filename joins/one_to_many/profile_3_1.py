@@ -57,15 +57,15 @@ def compute(join: OneToManyJoin, inputs: EpochInputs) -> EpochFrames:
         rows = inputs.keep(rows)
         rows = net_changes(rows, select_emitted_before(inputs.emitted(None), rows))
     value = F.when(F.col("live"), join_values(join.select))
-    return EpochFrames(rows.withColumn("value", value).drop("left", "right", "live", "commit"))
+    return EpochFrames(rows.select("*", value.alias("value")).drop("left", "right", "live", "commit"))
 
 
 def _answer_many(versions: DataFrame, before: DataFrame, updates: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Rows of right changes: the end of the row under the old reference, and the row under the new one."""
     changes = versions.where("order IS NOT NULL")
     moved = changes.where(F.col("old_fk").isNotNull() & ~F.col("old_fk").eqNullSafe(F.col("fk")))
-    asking = moved.withColumns({"asked": F.col("old_fk"), "step": F.lit(ENDS)}).unionByName(
-        changes.where(F.col("fk").isNotNull()).withColumns({"asked": F.col("fk"), "step": F.lit(BEGINS)})
+    asking = moved.select("*", F.col("old_fk").alias("asked"), F.lit(ENDS).alias("step")).unionByName(
+        changes.where(F.col("fk").isNotNull()).select("*", F.col("fk").alias("asked"), F.lit(BEGINS).alias("step"))
     )
     found = row_at(asking, before, updates, "left", inputs).where("exists")
     live = F.col("step") == BEGINS

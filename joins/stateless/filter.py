@@ -56,10 +56,11 @@ def _with_an_effect(operation: Filter, inputs: EpochInputs, judged: DataFrame) -
     """Records that pass, and those that follow one of their key that passed."""
     touched = inputs.broadcast(judged.select("partition", "key").distinct())
     before = inputs.table("left", "before").join(touched, ["partition", "key"], "left_semi")
-    before = judge(before, operation.where, "__passes").withColumn("order", nothing_like(inputs.left, "order"))
-    columns = ["key", "value", "timestamp", "partition", "offset", "order", "__passes"]
-    both = judged.select(*columns).unionByName(before.select(*columns))
+    before = judge(before, operation.where, "__passes")
+    columns = ["key", "value", "timestamp", "partition", "offset", "__passes"]
+    no_order = nothing_like(inputs.left, "order").alias("order")
+    both = judged.select(*columns, "order").unionByName(before.select(*columns, no_order))
     # The one row before the epoch has no order: it comes first.
     in_order = Window.partitionBy("partition", "key").orderBy(F.col("order").asc_nulls_first())
-    followed = both.withColumn("__passed", F.coalesce(F.lag("__passes").over(in_order), F.lit(False)))
+    followed = both.select("*", F.coalesce(F.lag("__passes").over(in_order), F.lit(False)).alias("__passed"))
     return followed.where(F.col("order").isNotNull() & (F.col("__passes") | F.col("__passed")))

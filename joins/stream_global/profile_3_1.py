@@ -60,7 +60,7 @@ def compute(join: StreamGlobalJoin, inputs: EpochInputs) -> EpochFrames:
     )
     answered = join.how != "inner" and join.semantics != "0.10.2"
     late = None if answered else without_key(keyless, F.lit("left"), F.to_json("value"))
-    return EpochFrames(rows.withColumn("value", join_values(join.select)).drop("left", "right"), late)
+    return EpochFrames(rows.select("*", join_values(join.select).alias("value")).drop("left", "right"), late)
 
 
 def _versions(join: StreamGlobalJoin, inputs: EpochInputs) -> DataFrame:

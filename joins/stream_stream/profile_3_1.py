@@ -76,7 +76,7 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
         rows += [_without_key(usable, outer), _one_sided(kept, pairs, timed, inputs, join)]
     result = reduce(DataFrame.unionByName, rows)
     return EpochFrames(
-        result.withColumn("value", join_values(join.select)).drop("left", "right"),
+        result.select("*", join_values(join.select).alias("value")).drop("left", "right"),
         select_dropped(usable, keyed.where(late), join),
         timed=(inputs.left, inputs.right),
     )
@@ -130,7 +130,9 @@ def _with_stream_time(inputs: EpochInputs, join: StreamStreamJoin) -> DataFrame:
     # The left copy of a self-join's record must not make the right one late: the right copies give the time for both.
     moves = F.when(F.col("side") == RIGHT, F.col("timestamp")) if is_self_join(join) else F.col("timestamp")
     before = F.greatest(F.max(moves).over(earlier), stream_time_at_start(inputs))
-    return both.withColumn("before", before).withColumn("reached", F.greatest("before", F.col("timestamp")))
+    return both.select("*", before.alias("before")).select(
+        "*", F.greatest("before", F.col("timestamp")).alias("reached")
+    )
 
 
 def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFrame:
@@ -139,23 +141,25 @@ def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFram
     for side in (LEFT, RIGHT):
         records = inputs.open_records("left" if side == LEFT else "right", _slack(side, window))
         usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
-        sides.append(_of_side(inputs, usable.withColumn("order", no_order), side, window))
+        sides.append(_of_side(inputs, usable.select("*", no_order.alias("order")), side, window))
     nothing = F.lit(None).cast("bigint")
     both = sides[0].unionByName(sides[1], allowMissingColumns=True)
     # If declarations are run together, the slack is the longest of them.
     both = both.where(F.col("close") > stream_time_at_start(inputs))
-    return both.withColumn("before", nothing).withColumn("reached", nothing)
+    return both.select("*", nothing.alias("before")).select("*", nothing.alias("reached"))
 
 
 def _pairs(kept: DataFrame) -> DataFrame:
     bucket = width(F.col("window_before") + F.col("window_after"))
     earliest, latest = (F.col("timestamp") - F.col("window_before"), F.col("timestamp") + F.col("window_after"))
-    lefts = kept.where(F.col("side") == LEFT).withColumn("bucket", F.explode(list_buckets(earliest, latest, bucket)))
-    rights = kept.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(F.col("timestamp"), bucket))
+    lefts = kept.where(F.col("side") == LEFT).select(
+        "*", F.explode(list_buckets(earliest, latest, bucket)).alias("bucket")
+    )
+    rights = kept.where(F.col("side") == RIGHT).select("*", lies_in(F.col("timestamp"), bucket).alias("bucket"))
     # Sorted by the hash first, so that few rows have to be compared (`per_key`).
     place = F.xxhash64("partition", "key", "bucket")
-    left = lefts.drop("right", "side", "reached").withColumn("place", place).alias("l")
-    right = rights.drop("left", "side", "reached").withColumn("place", place).alias("r")
+    left = lefts.drop("right", "side", "reached").select("*", place.alias("place")).alias("l")
+    right = rights.drop("left", "side", "reached").select("*", place.alias("place")).alias("r")
     in_window = F.col("r.timestamp").between(
         F.col("l.timestamp") - F.col("l.window_before"),
         F.col("l.timestamp") + F.col("l.window_after"),

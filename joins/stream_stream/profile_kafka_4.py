@@ -112,15 +112,17 @@ def _find_waiting(
             listed = listed.select("partition", F.col("waiting_offset").alias("offset"))
             earlier = inputs.earlier(name).join(F.broadcast(listed), ["partition", "offset"], "left_semi")
             still = of_side(join, inputs, earlier, side).select(*columns, name)
-            waiting = waiting.unionByName(still.withColumn("at", F.lit(0).cast("bigint")), allowMissingColumns=True)
+            waiting = waiting.unionByName(
+                still.select("*", F.lit(0).cast("bigint").alias("at")), allowMissingColumns=True
+            )
     found_first = found.groupBy(
         "partition", F.col("found.side").alias("side"), F.col("found.offset").alias("offset")
     ).agg(F.min("by.at").alias("until"))
     listed = Window.partitionBy("partition").orderBy("timestamp", F.desc("side"), "key", "offset")
     return (
         waiting.join(found_first, ["partition", "side", "offset"], "left")
-        .withColumn("place", F.row_number().over(listed).cast("bigint"))
-        .withColumn("slack", _slack())
+        .select("*", F.row_number().over(listed).cast("bigint").alias("place"))
+        .select("*", _slack().alias("slack"))
     )
 
 
@@ -128,12 +130,12 @@ def _events(records: DataFrame, waiting: DataFrame, memory: DataFrame | None) ->
     """Events of `joins.stream_stream.emission_gate`."""
 
     def events(frame: DataFrame, kind: int) -> DataFrame:
-        named = frame.withColumn("kind", F.lit(kind))
+        named = frame.select("*", F.lit(kind).alias("kind"))
         return named.select(
             *(F.col(name) if name in named.columns else F.lit(None).cast(of).alias(name) for name, of in EVENT.items())
         )
 
-    scanning = records.where(F.col("asks") & (F.col("timestamp") == F.col("time"))).withColumn("slack", _slack())
+    scanning = records.where(F.col("asks") & (F.col("timestamp") == F.col("time"))).select("*", _slack().alias("slack"))
     every = [events(scanning, SCAN), events(waiting, WAIT)]
     if memory is not None:
         start = memory.select("partition", F.col("min_time").alias("timestamp"), F.lit(0).cast("bigint").alias("at"))

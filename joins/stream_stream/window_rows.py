@@ -32,7 +32,7 @@ def frames(
     result = reduce(DataFrame.unionByName, rows)
     value = join_values(join.select)
     return EpochFrames(
-        result.withColumn("value", value).drop("left", "right"), late, memory, timed=(inputs.left, inputs.right)
+        result.select("*", value.alias("value")).drop("left", "right"), late, memory, timed=(inputs.left, inputs.right)
     )
 
 

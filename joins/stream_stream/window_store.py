@@ -91,7 +91,7 @@ def look_up(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memory: D
     both = sides[0].unionByName(sides[1], allowMissingColumns=True)
     if memory is None:
         nothing = F.lit(None).cast("bigint")
-        both = both.withColumns({"left_time": nothing, "right_time": nothing})
+        both = both.select("*", nothing.alias("left_time"), nothing.alias("right_time"))
     else:
         both = both.join(F.broadcast(memory.select("partition", "left_time", "right_time")), "partition", "left")
     in_order = Window.partitionBy("partition").orderBy("order")
@@ -107,24 +107,22 @@ def look_up(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memory: D
     is_left = F.col("side") == LEFT
     # The optimized self-join has one store, which its second look-up asks before the record is put there.
     asks_right = F.lit(True) if join.optimized else is_left
-    timed = both.withColumns(
-        {
-            "at": F.row_number().over(in_order).cast("bigint"),
-            "time": F.greatest(F.max("timestamp").over(upto), stream_time_at_start(inputs), F.lit(BEFORE_ALL)),
-            "store_time": F.when(asks_right, time_of(RIGHT)).otherwise(time_of(LEFT)),
-            "own_time": F.when(is_left & F.lit(not join.optimized), time_of(LEFT)).otherwise(time_of(RIGHT)),
-            "takes_part": takes_part,
-        }
+    timed = both.select(
+        "*",
+        F.row_number().over(in_order).cast("bigint").alias("at"),
+        F.greatest(F.max("timestamp").over(upto), stream_time_at_start(inputs), F.lit(BEFORE_ALL)).alias("time"),
+        F.when(asks_right, time_of(RIGHT)).otherwise(time_of(LEFT)).alias("store_time"),
+        F.when(is_left & F.lit(not join.optimized), time_of(LEFT)).otherwise(time_of(RIGHT)).alias("own_time"),
+        takes_part.alias("takes_part"),
     )
     before = F.when(is_left, F.col("window_before")).otherwise(F.col("window_after"))
     after = F.when(is_left, F.col("window_after")).otherwise(F.col("window_before"))
     floor = store.floor(F.col("store_time"), F.col("retention"))
-    return timed.withColumns(
-        {
-            "asks": F.col("takes_part"),
-            "earliest": F.greatest(F.lit(0), F.col("timestamp") - before, floor),
-            "latest": F.greatest(F.lit(0), F.col("timestamp") + after),
-        }
+    return timed.select(
+        "*",
+        F.col("takes_part").alias("asks"),
+        F.greatest(F.lit(0), F.col("timestamp") - before, floor).alias("earliest"),
+        F.greatest(F.lit(0), F.col("timestamp") + after).alias("latest"),
     ).drop("order", "left_time", "right_time")
 
 
@@ -142,8 +140,8 @@ def pairs(
     before, after = (F.greatest(bound, F.lit(0)) for bound in bounds)
     bucket, time = width(before + after), F.col("timestamp")
     lefts = everything.where(F.col("side") == LEFT)
-    lefts = lefts.withColumn("bucket", F.explode(list_buckets(time - before, time + after, bucket)))
-    rights = everything.where(F.col("side") == RIGHT).withColumn("bucket", lies_in(time, bucket))
+    lefts = lefts.select("*", F.explode(list_buckets(time - before, time + after, bucket)).alias("bucket"))
+    rights = everything.where(F.col("side") == RIGHT).select("*", lies_in(time, bucket).alias("bucket"))
     left, right = lefts.drop("right").alias("l"), rights.drop("left").alias("r")
 
     def finds(x: str, o: str) -> Column:
@@ -188,7 +186,7 @@ def _read_stored(join: StreamStreamJoin, inputs: EpochInputs, store: Store, memo
                 *("side", "partition", "offset", "key", "timestamp", "stored", "window_before", "window_after", name)
             )
         )
-    return sides[0].unionByName(sides[1], allowMissingColumns=True).withColumn("asks", F.lit(False))
+    return sides[0].unionByName(sides[1], allowMissingColumns=True).select("*", F.lit(False).alias("asks"))
 
 
 def not_kept(join: StreamStreamJoin, asked: DataFrame) -> DataFrame:

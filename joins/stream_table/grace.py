@@ -42,7 +42,7 @@ def release_waiting(accepted: DataFrame, waiting: DataFrame, inputs: EpochInputs
     """
     earlier = before_here(Window.partitionBy("partition").orderBy("order"))
     before = F.greatest(F.max("timestamp").over(earlier), stream_time_at_start(inputs))
-    timed = inputs.keep(inputs.numbers(accepted, table_grace=grace).withColumn("before", before))
+    timed = inputs.keep(inputs.numbers(accepted, table_grace=grace).select("*", before.alias("before")))
     # A record that is exactly g behind waits no longer than a late one: O has been reached already.
     passed = F.coalesce(F.col("before") >= F.col("timestamp") + F.col("table_grace"), F.lit(False))
     late = at_once(timed.where(passed))

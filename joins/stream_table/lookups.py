@@ -29,22 +29,22 @@ def with_key_to_look_up(join: StreamTableJoin, records: DataFrame, inputs: Epoch
     if "order" not in records.columns:
         records = before_the_epoch(records, inputs)
     # Also where its value is null: its key may be looked up.
-    sided = with_record(records, "left").withColumn("__asked", record())
+    sided = with_record(records, "left").select("*", record().alias("__asked"))
     return with_mapped_key(sided, "__asked", join.key, key_type(inputs.right), "mapped").drop("__asked", "commit")
 
 
 def at_once(records: DataFrame) -> DataFrame:
     """Records that look up from their own place: ``at`` is their ``order``, ``moved_by`` (the trigger) their offset."""
-    return records.withColumns({"at": F.col("order"), "moved_by": F.col("offset")})
+    return records.select("*", F.col("order").alias("at"), F.col("offset").alias("moved_by"))
 
 
 def look_up(lookups: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Look-ups with ``right``: the table's record as of their place in the order; NULL if it has none."""
     before = with_record(before_the_epoch(inputs.table("right", "before"), inputs), "right")
     updates = with_record(inputs.right.where(F.col("key").isNotNull()), "right")
-    asking = lookups.withColumn("asked", F.col("mapped"))
+    asking = lookups.select("*", F.col("mapped").alias("asked"))
     found = row_at(asking, before, updates, "right", inputs)
-    return found.withColumn("right", F.col("found.right")).drop("asked", "found", "exists")
+    return found.select("*", F.col("found.right").alias("right")).drop("asked", "found", "exists")
 
 
 def rows_of(

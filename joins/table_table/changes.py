@@ -68,7 +68,7 @@ def find_changes(join: TableTableJoin, inputs: EpochInputs, cached: Collection[i
     for part in parts[2:]:
         both = both.unionByName(part, allowMissingColumns=True)
     for name, column in _states(cached).items():
-        both = both.withColumn(name, column)
+        both = both.select("*", column.alias(name))
     found = both.where(F.col("order").isNotNull())
     for at, side in SIDES:
         if at in cached:

@@ -62,7 +62,7 @@ def build_rows(join: TableTableJoin, changes: DataFrame, emits: Column, timestam
     """
     cached = input_caches(join) if join.semantics != "3.1" else ()
     phase = F.when(is_left(), 1 if LEFT in cached else 0).otherwise(2 if RIGHT in cached else 0)
-    judged = changes.withColumns({"live": had_row(join, "now"), "was": had_row(join), "phase": phase})
+    judged = changes.select("*", had_row(join, "now").alias("live"), had_row(join).alias("was"), phase.alias("phase"))
     return judged.where(F.col("live") | emits).select(
         "key",
         timestamp.alias("timestamp"),
@@ -98,4 +98,4 @@ def flush_caches(join: TableTableJoin, inputs: EpochInputs, rows: DataFrame) -> 
 def finish(join: TableTableJoin, rows: DataFrame) -> EpochFrames:
     """Columns of `EpochFrames`, the value from both records."""
     value = F.when(F.col("live"), join_values(join.select))
-    return EpochFrames(rows.withColumn("value", value).drop("left", "right", "live", "was", "phase", "commit"))
+    return EpochFrames(rows.select("*", value.alias("value")).drop("left", "right", "live", "was", "phase", "commit"))

@@ -41,7 +41,7 @@ def row_at(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, 
     found = F.struct(name, "timestamp", "partition").alias("found")
     columns = ("key", "order", found)
     rows = before.join(asked, "key", "left_semi").select(*columns).unionByName(updates.select(*columns))
-    marked = asking.withColumn("asks", F.lit(True))
+    marked = asking.select("*", F.lit(True).alias("asks"))
     both = marked.unionByName(rows.withColumnRenamed("key", "asked"), allowMissingColumns=True)
     exists = F.col(f"found.{name}").isNotNull() & F.col("asked").isNotNull()
     # The last record of the table, also where it is a tombstone: `found` is never NULL for one.
@@ -50,7 +50,7 @@ def row_at(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, 
         both.withColumn("found", last_known("found", so_far))
         .where(F.col("asks"))
         .drop("asks")
-        .withColumn("exists", F.coalesce(exists, F.lit(False)))
+        .select("*", F.coalesce(exists, F.lit(False)).alias("exists"))
     )
 
 

@@ -29,8 +29,8 @@ def net_changes(rows: DataFrame, there: DataFrame) -> DataFrame:
         Distinct values of ``key`` that had a row before the epoch.
     """
     per_key = Window.partitionBy("key").orderBy("sequence")
-    last = rows.withColumn("__next", F.lead("commit").over(per_key)).where("__next IS NULL OR __next > commit")
-    marked = last.withColumn("__was", F.lag("live").over(per_key)).join(
+    last = rows.select("*", F.lead("commit").over(per_key).alias("__next")).where("__next IS NULL OR __next > commit")
+    marked = last.select("*", F.lag("live").over(per_key).alias("__was")).join(
         there.select("key", F.lit(True).alias("__there")), "key", "left"
     )
     return marked.where("live OR coalesce(__was, __there, false)").drop("__next", "__was", "__there")

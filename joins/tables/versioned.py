@@ -42,8 +42,8 @@ BEFORE = -1
 
 def before_the_epoch(records: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Records of earlier epochs, or live rows of a table, in the shape of the epoch's: ``order`` is NULL."""
-    return records.select(*RECORD).withColumns(
-        {"order": nothing_like(inputs.left, "order"), "commit": F.lit(BEFORE).cast("bigint")}
+    return records.select(
+        *RECORD, nothing_like(inputs.left, "order").alias("order"), F.lit(BEFORE).cast("bigint").alias("commit")
     )
 
 
@@ -70,7 +70,7 @@ def forward_changes(
     per_key = Window.partitionBy("partition", "key").orderBy(*_arrival())
     earlier_ones = before_here(per_key)
     latest = F.max(F.when(F.col("undone").isNull(), F.col("timestamp"))).over(earlier_ones)
-    passed = versions.withColumn("latest", latest).where("latest IS NULL OR timestamp >= latest")
+    passed = versions.select("*", latest.alias("latest")).where("latest IS NULL OR timestamp >= latest")
     accepted = inputs.keep(passed.select(*_CHANGE))
     last = F.max_by(F.struct(*(c for c in _CHANGE if c not in ("key", "partition"))), F.col("offset")).alias("last")
     # Of each partition: a key has a row in one of them, and may have ended at a higher offset of another one.
@@ -92,8 +92,8 @@ def version_at(lookups: DataFrame, inputs: EpochInputs, history: int) -> DataFra
     asks = lookups.select("partition", "offset", F.col("mapped").alias("key"), "timestamp", F.col("at").alias("order"))
     both = (
         puts.where(F.col("key").isNotNull())
-        .withColumn("put", F.lit(True))
-        .unionByName(asks.withColumn("put", F.lit(False)), allowMissingColumns=True)
+        .select("*", F.lit(True).alias("put"))
+        .unionByName(asks.select("*", F.lit(False).alias("put")), allowMissingColumns=True)
     )
     observed = inputs.keep(_keep(_add_numbers(inputs, both, "right", history)))
     touched = asks.select("key").distinct()
@@ -117,7 +117,7 @@ def mark_slips(puts: DataFrame, inputs: EpochInputs) -> DataFrame:
     puts = inputs.keep(puts)
     at_one_time = Window.partitionBy("partition", "key", "timestamp").orderBy(*_arrival())
     over_value = F.coalesce(F.lag(F.col("value").isNotNull()).over(at_one_time), F.lit(False))
-    possible = puts.withColumn("over_value", over_value).where("over_value AND value IS NULL")
+    possible = puts.select("*", over_value.alias("over_value")).where("over_value AND value IS NULL")
     suspects = puts.join(possible.select("partition", "key").distinct(), ["partition", "key"], "left_semi")
     put = F.struct(
         F.col("order").isNotNull().alias("now"),
@@ -128,10 +128,10 @@ def mark_slips(puts: DataFrame, inputs: EpochInputs) -> DataFrame:
     )
     histories = suspects.groupBy("partition", "key").agg(F.sort_array(F.collect_list(put)).alias("puts"))
     slips = histories.select("partition", F.explode(_slips(F.col("puts"))).alias("offset"))
-    marked = puts.join(slips.withColumn("slip", F.lit(True)), ["partition", "offset"], "left")
+    marked = puts.join(slips.select("*", F.lit(True).alias("slip")), ["partition", "offset"], "left")
     onwards = at_one_time.rowsBetween(Window.currentRow, Window.unboundedFollowing)
     undone = F.first(F.when(F.col("slip"), F.struct("order")), ignorenulls=True).over(onwards)
-    return marked.withColumn("undone", undone).drop("slip")
+    return marked.select("*", undone.alias("undone")).drop("slip")
 
 
 def _slips(puts: Column) -> Column:
@@ -172,7 +172,7 @@ def _keep(records: DataFrame) -> DataFrame:
     so_far = up_to_here(Window.partitionBy("partition").orderBy(*_arrival()))
     put = F.col("put") if "put" in records.columns else F.lit(True)
     # A put that is dropped would not raise O, and as a maximum it cannot.
-    observed = records.withColumn("observed", F.max(F.when(put, F.col("timestamp"))).over(so_far))
+    observed = records.select("*", F.max(F.when(put, F.col("timestamp"))).over(so_far).alias("observed"))
     return observed.where(~put | (F.col("timestamp") >= F.col("observed") - F.col("history")))
 
 
@@ -186,14 +186,14 @@ def _find_latest(both: DataFrame) -> DataFrame:
     lasting = F.col("put") & F.col("undone").isNull()
     run = last_known(F.when(F.col("put") & ~lasting, F.struct("timestamp", "right", "undone")), so_far)
     return (
-        both.withColumn("lasting", F.max_by(version, F.when(lasting, _start())).over(so_far))
-        .withColumn("run", run)
+        both.select("*", F.max_by(version, F.when(lasting, _start())).over(so_far).alias("lasting"))
+        .select("*", run.alias("run"))
         .where("NOT put")
-        .withColumn(
-            "latest",
-            F.when(F.col("run.undone.order") > F.col("order"), F.struct("run.timestamp", "run.right")).otherwise(
-                F.col("lasting")
-            ),
+        .select(
+            "*",
+            F.when(F.col("run.undone.order") > F.col("order"), F.struct("run.timestamp", "run.right"))
+            .otherwise(F.col("lasting"))
+            .alias("latest"),
         )
         .select("partition", "offset", "key", "timestamp", "order", "observed", "history", "latest")
     )
@@ -201,7 +201,7 @@ def _find_latest(both: DataFrame) -> DataFrame:
 
 def _from_the_past(asks: DataFrame, versions: DataFrame) -> DataFrame:
     """``past``: of the versions there at an ask's place in the order, the one with the highest start <= its time."""
-    ask, version = asks.alias("a"), versions.withColumn("start", _start()).alias("v")
+    ask, version = asks.alias("a"), versions.select("*", _start().alias("start")).alias("v")
     there = F.col("v.order").isNull() | (F.col("v.order") < F.col("a.order"))
     pairs = ask.join(
         version,

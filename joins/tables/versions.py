@@ -76,9 +76,9 @@ def build_timeline(
     asked = inputs.broadcast(emitting.select(F.col("key").alias("fk"), F.lit(True).alias("is_emitting")).distinct())
     marked = before.join(changed, "key", "left").join(asked, "fk", "left")
     reached = marked.where("changes OR is_emitting").drop("is_emitting")
-    rows = reached.unionByName(changes.withColumn("changes", F.lit(True)))
+    rows = reached.unionByName(changes.select("*", F.lit(True).alias("changes")))
     # A row that only the other table reaches is alone with its key: it has nothing before or after it.
-    kept = inputs.keep(rows.withColumns(_in_time(name, points=True)))
+    kept = inputs.keep(rows.select("*", *[column.alias(name) for name, column in _in_time(name, points=True).items()]))
     untouched = kept.where("changes IS NULL").drop("changes", "was_there", "old_fk")
     return Timeline(kept.where("changes").drop("changes"), untouched)
 
@@ -87,7 +87,7 @@ def timeline(before: DataFrame, changes: DataFrame, name: str, inputs: EpochInpu
     """The rows in time; ``name`` is the STRUCT that is NULL in a tombstone."""
     versions = inputs.keep(versions_of(before, changes, name, inputs))
     changed = inputs.broadcast(changes.select("key").distinct())
-    untouched = before.join(changed, "key", "left_anti").withColumn("until", null_of("order"))
+    untouched = before.join(changed, "key", "left_anti").select("*", null_of("order").alias("until"))
     return Timeline(versions, untouched)
 
 
@@ -97,7 +97,7 @@ def versions_of(
     """Rows of the changed keys, as in `Timeline`; ``points`` is whether they have an ``fk``."""
     changed = inputs.broadcast(changes.select("key").distinct())
     touched = before.join(changed, "key", "left_semi").unionByName(changes)
-    return touched.withColumns(_in_time(name, points))
+    return touched.select("*", *[column.alias(name) for name, column in _in_time(name, points).items()])
 
 
 def _in_time(name: str, points: bool) -> dict[str, Column]:

@@ -57,10 +57,10 @@ def with_kept_values(parsed: DataFrame, source: Source, earlier: DataFrame | Non
     if earlier is not None and kept:
         rows = rows.unionByName(_last(earlier, lacking, kept, struct), allowMissingColumns=True)
     upto = Window.partitionBy("key").orderBy("new_", "sequence").rowsBetween(Window.unboundedPreceding, 0)
-    lives = rows.withColumn("life_", F.sum(F.col("gone_").cast("int")).over(upto))
+    lives = rows.select("*", F.sum(F.col("gone_").cast("int")).over(upto).alias("life_"))
     of_life = Window.partitionBy("key", "life_").orderBy("new_", "sequence").rowsBetween(Window.unboundedPreceding, 0)
     found = {c: F.last(F.col("known_").getField(c), ignorenulls=True).over(of_life) for c in kept}
-    filled = lives.withColumn("found_", _struct(found)).where("new_ = 1")
+    filled = lives.select("*", _struct(found).alias("found_")).where("new_ = 1")
     values = [
         F.when(_has(absent, kept[c]), F.col("found_").getField(c).getField("v")).otherwise(F.col("value").getField(c))
         if c in kept

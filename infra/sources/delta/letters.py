@@ -29,9 +29,9 @@ def letters_again(spark: SparkSession, path: str, epochs: Sequence[int], table: 
     """Rows of the letters of these epochs, by schema, as `as_declared` gives them; ``path`` is their table."""
     letters = read(spark, path).where(F.col("epoch").isin(list(epochs)) & (F.col("position") > 0))
     # A letter of files or a topic that the source read before cannot be retried: it has no row of a table.
-    of_tables = letters.withColumn("h", F.from_json("header", _HEADER)).where(F.isnotnull("h.schema"))
+    of_tables = letters.select("*", F.from_json("header", _HEADER).alias("h")).where(F.isnotnull("h.schema"))
     number = F.row_number().over(Window.partitionBy(F.lit(0)).orderBy("epoch", "file", "position"))
-    numbered = of_tables.withColumn("number", number)
+    numbered = of_tables.select("*", number.alias("number"))
     for line in sorted(numbered.select("h.schema").distinct().collect()):
         yield _below(numbered.where(F.col("h.schema") == line.schema), line.schema, table)
 
@@ -42,7 +42,7 @@ def _below(letters: DataFrame, schema: str, table: DeltaTable) -> DataFrame:
     lacking = next((name for name in table.value_columns if name.lower() not in names), None)
     added = [T.StructField(name, T.StringType()) for name in table.value_columns if name.lower() not in names]
     whole = T.StructType([*kind, *added])
-    parsed = letters.withColumn("data", F.from_json("text", whole, CLOCKS))
+    parsed = letters.select("*", F.from_json("text", whole, CLOCKS).alias("data"))
     order = [F.lit(None).cast(table.schema[name]) for name in table.order]
     return declare(
         parsed,

@@ -126,7 +126,7 @@ def without_needless(parsed: DataFrame) -> DataFrame:
     is_new = (kind == NEW) & ~F.col("excluded")
     of_key = Window.partitionBy("version_", "key")
     there = F.max(is_new).over(of_key)
-    marked = parsed.withColumn("version_", version).withColumn("there_", there)
+    marked = parsed.select("*", version.alias("version_")).select("*", there.alias("there_"))
     old = kind == OLD
     return marked.withColumns(
         {

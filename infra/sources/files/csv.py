@@ -177,7 +177,7 @@ def parse_csv(lines: DataFrame, header: str, files: Files) -> DataFrame:
     delimiters = F.char_length("text") - F.char_length(F.replace("text", F.lit(files.delimiter), F.lit("")))
     wide = (delimiters >= widest) & F.rlike("text", F.lit(wider(files.delimiter, widest)))
     row = F.from_csv(F.when(~wide, F.col("text")), f"{fields}, bad STRING", options)
-    parsed = lines.withColumn("wide", wide).select(*LINE_COLUMNS, "wide", row.alias("p"))
+    parsed = lines.select("*", wide.alias("wide")).select(*LINE_COLUMNS, "wide", row.alias("p"))
 
     def text(position: int) -> Column:
         field = F.nullif(F.col(f"p.c{position}"), F.lit(""))

@@ -60,7 +60,7 @@ def _lines(lines: Lines) -> Iterator[Sequence[pa.Array]]:
 
 def parse_json_lines(lines: DataFrame, files: Files) -> DataFrame:
     """Give what `as_declared` gives of lines."""
-    parsed = lines.withColumn("p", parse_json_text(F.col("text"), files.schema))
+    parsed = lines.select("*", parse_json_text(F.col("text"), files.schema).alias("p"))
     malformed = F.when(F.contains("text", F.lit("\ufffd")), NOT_UTF8_LINE).when(
         not_one_object(F.col("p")),
         "the line is not one JSON object with fields of the declared types",

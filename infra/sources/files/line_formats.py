@@ -126,4 +126,4 @@ def add_ranks(scan: DataFrame, uris: Sequence[str], ranks: Ranks) -> DataFrame:
     names = frame_of(scan.sparkSession, rows, _NAMES)
     bare = F.regexp_replace("uri", LOCAL.pattern, "/")
     found = scan.withColumn("uri", bare).join(F.broadcast(names), "uri")
-    return found.withColumn("header", F.lit(None).cast("string"))
+    return found.select("*", F.lit(None).cast("string").alias("header"))

@@ -130,5 +130,5 @@ def parse_parquet_rows(letters: DataFrame, header: str, files: Files) -> DataFra
     for column in files.schema:
         if column not in schema.names:
             return no_column(column, schema.names)
-    parsed = letters.withColumn("p", F.from_json("text", schema, CLOCKS))
+    parsed = letters.select("*", F.from_json("text", schema, CLOCKS).alias("p"))
     return declare(parsed, files.schema, [F.col("p").getField(name) for name in files.schema], no_text())

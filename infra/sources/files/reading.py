@@ -92,7 +92,7 @@ def read(
     if problems or not groups:
         groups.append(_of_files(spark, source.files, ranks, problems))
     parsed = to_records(reduce(DataFrame.unionAll, groups), source)
-    return SourceFrames(parsed.withColumn("partition", partition_of(F.col("key"), partitions)), count)
+    return SourceFrames(parsed.select("*", partition_of(F.col("key"), partitions).alias("partition")), count)
 
 
 def read_all(
@@ -174,7 +174,9 @@ def _below(lines: DataFrame, header: str, files: Files) -> DataFrame | str:
 def _in_order(letters: DataFrame) -> DataFrame:
     """Letters as `LINE_COLUMNS`, by epoch, file and position, and before all files that are read."""
     last_first = Window.partitionBy(F.lit(0)).orderBy(F.desc("epoch"), F.desc("file"))
-    files = letters.select("epoch", "file").distinct().withColumn("file_rank", -F.row_number().over(last_first))
+    files = (
+        letters.select("epoch", "file").distinct().select("*", (-F.row_number().over(last_first)).alias("file_rank"))
+    )
     return letters.join(F.broadcast(files), ["epoch", "file"]).select(
         F.col("file_rank").cast("int"),
         "file",

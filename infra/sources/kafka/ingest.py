@@ -200,7 +200,9 @@ class TopicStep(SourceStep[TopicSlice]):
         """Landed records as `to_records` gives them, with their partitions; ``absent`` as there."""
         own = None if self.node.partitions else "kafka_partition"
         parsed = to_records(decode_landed(landed, self.topic), self.source, own, absent)
-        return parsed if own else parsed.withColumn("partition", partition_of(F.col("key"), self.node.partitions))
+        return (
+            parsed if own else parsed.select("*", partition_of(F.col("key"), self.node.partitions).alias("partition"))
+        )
 
     def _land_by_engine(self, read: DataFrame, planned: TopicSlice, landing: LandingFolder) -> None:
         self.refuse_unreadable(planned)

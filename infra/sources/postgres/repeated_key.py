@@ -62,7 +62,7 @@ def find_repeated_key(landed: DataFrame, reads: Postgres, own: DataFrame | None)
     )
     events = events.where(F.forall(F.array(*[F.isnotnull(f"key.{name}") for name in reads.key]), lambda there: there))
     before = F.lag(F.struct("op", "place")).over(Window.partitionBy("key").orderBy("place"))
-    asked = events.withColumn("before", before).where(F.col("op").isin("i", "r"))
+    asked = events.select("*", before.alias("before")).where(F.col("op").isin("i", "r"))
     left = (F.col("before.op") != "d") & (F.col("before.place.file_rank") == F.col("place.file_rank"))
     found = asked.where(left).select("key")
     if own is not None:

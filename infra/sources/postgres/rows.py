@@ -114,7 +114,7 @@ def fill_unchanged(rows: DataFrame, source: Source, columns: Collection[int], ow
         # A key that was left and used again has no value from the node's own table.
         marked = marked.join(known, (F.col("root") == F.col("own_root")) & (F.col("branch") == 0), "left")
     else:
-        marked = marked.withColumn("own", F.lit(None))
+        marked = marked.select("*", F.lit(None).alias("own"))
     before = Window.partitionBy("root", "branch").orderBy("file_rank", "block", "row")
     before = before.rowsBetween(Window.unboundedPreceding, -1)
     named = {at: name for at, name in enumerate(reads.columns)}
