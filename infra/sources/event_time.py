@@ -71,7 +71,7 @@ def with_moment(rows: DataFrame, source: Source, own: str, zone: Column, kind: T
     if only:
         instant = F.when(F.col(f"{own}kept") & are[only[0]], F.col(quote(clocks[only[0]])))
         return rows.select("*", moment, instant.alias(f"{own}instant"), never[1])
-    rows = rows.select("*", zone.alias(f"{own}zone")).select("*", F.struct(*map(quote, names)).alias(f"{own}given"))
+    rows = rows.select("*", zone.alias(f"{own}zone"), F.struct(*map(quote, names)).alias(f"{own}given"))
     there = F.col(f"{own}zone")
     shown = {clocks[i]: _wall_clock(F.col(quote(clocks[i])), there, of_column) for i, of_column in are.items()}
     columns = [shown.get(name, F.col(quote(name))).alias(name) for name in names]

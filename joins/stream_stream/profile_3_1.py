@@ -146,7 +146,7 @@ def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFram
     both = sides[0].unionByName(sides[1], allowMissingColumns=True)
     # If declarations are run together, the slack is the longest of them.
     both = both.where(F.col("close") > stream_time_at_start(inputs))
-    return both.select("*", nothing.alias("before")).select("*", nothing.alias("reached"))
+    return both.select("*", nothing.alias("before"), nothing.alias("reached"))
 
 
 def _pairs(kept: DataFrame) -> DataFrame:

@@ -78,7 +78,7 @@ def build_timeline(
     reached = marked.where("changes OR is_emitting").drop("is_emitting")
     rows = reached.unionByName(changes.select("*", F.lit(True).alias("changes")))
     # A row that only the other table reaches is alone with its key: it has nothing before or after it.
-    kept = inputs.keep(rows.select("*", *[column.alias(name) for name, column in _in_time(name, points=True).items()]))
+    kept = inputs.keep(rows.select("*", *_in_time(name, points=True)))
     untouched = kept.where("changes IS NULL").drop("changes", "was_there", "old_fk")
     return Timeline(kept.where("changes").drop("changes"), untouched)
 
@@ -97,14 +97,12 @@ def versions_of(
     """Rows of the changed keys, as in `Timeline`; ``points`` is whether they have an ``fk``."""
     changed = inputs.broadcast(changes.select("key").distinct())
     touched = before.join(changed, "key", "left_semi").unionByName(changes)
-    return touched.select("*", *[column.alias(name) for name, column in _in_time(name, points).items()])
+    return touched.select("*", *_in_time(name, points))
 
 
-def _in_time(name: str, points: bool) -> dict[str, Column]:
+def _in_time(name: str, points: bool) -> list[Column]:
     """Where a row ends, and what it replaced."""
     per_key = Window.partitionBy("key").orderBy(F.col("order").asc_nulls_first())
-    old = {
-        "until": F.lead("order").over(per_key),
-        "was_there": F.coalesce(F.lag(F.col(name).isNotNull()).over(per_key), F.lit(False)),
-    }
-    return old | ({"old_fk": F.lag("fk").over(per_key)} if points else {})
+    was_there = F.coalesce(F.lag(F.col(name).isNotNull()).over(per_key), F.lit(False))
+    old = [F.lead("order").over(per_key).alias("until"), was_there.alias("was_there")]
+    return [*old, F.lag("fk").over(per_key).alias("old_fk")] if points else old
