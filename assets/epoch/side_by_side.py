@@ -140,7 +140,7 @@ class SideBySide:
                     self._pool.submit(self._fold, self._nodes[name], outcome)
 
     def _epoch(self, node: Node) -> None:
-        outcome, folds = None, False
+        future, outcome, folds = self._outcomes[node.name], None, False
         try:
             if failed := self._failed.intersection(self._reads[node.name]):
                 raise InputFailedError(f"'{node.name}' did not run: its input '{min(failed)}' failed")
@@ -151,8 +151,7 @@ class SideBySide:
         except BaseException as error:
             if node.name not in self._released:  # what is committed can be read
                 self._failed.add(node.name)
-            outcome = None
-            self._outcomes[node.name].set_exception(_explain(error))
+            future.set_exception(_explain(error))
         with self._lock:
             self._unfinished -= 1
             if outcome is not None:
@@ -161,8 +160,8 @@ class SideBySide:
                 if outcome.result is not None:
                     self._on_epoch(node)
         self._release(node)
-        if outcome is not None and not folds:
-            self._outcomes[node.name].set_result(outcome)
+        if outcome is not None and not folds and not future.done():
+            future.set_result(outcome)
 
     def _release(self, node: Node) -> None:
         """Start what waits for the node, if that was not done."""

@@ -99,8 +99,7 @@ class PageWriter:
 
     def write(self, folder: Path, run: str, suites: Sequence[Suite]) -> Path:
         """As `write_page`."""
-        with self._lock:
-            process, self._process = self._process, None
+        process = self._take()
         if process is None:
             return write_page(folder, run, suites)
         asked = {"folder": str(folder), "run": run, "suites": [asdict(suite) for suite in suites]}
@@ -111,11 +110,16 @@ class PageWriter:
 
     def close(self) -> None:
         """End a process that was started for nothing."""
-        with self._lock:
-            process, self._process = self._process, None
+        process = self._take()
         if process is not None:
             process.kill()
             process.communicate()
+
+    def _take(self) -> subprocess.Popen[str] | None:
+        """The process, which nobody else uses from now on."""
+        with self._lock:
+            process, self._process = self._process, None
+        return process
 
 
 def main() -> None:

@@ -137,12 +137,14 @@ def test_a_fold_that_cannot_be_planned_fails_its_node(monkeypatch: pytest.Monkey
             raise OSError("the disk is gone")
         return False
 
-    nodes = run(monkeypatch, lambda *_: Outcome())
+    done: Any = object()
+    nodes = run(monkeypatch, lambda *_: Outcome(result=done), on_epoch=lambda node: events.append(node.name))
     monkeypatch.setattr(side_by_side, "must_fold", must_fold)
     with pytest.raises(OSError, match="the disk is gone"):
         nodes.outcome(LEFT)
     nodes.outcome(OTHER)
     nodes.close()
+    assert "left" in events, "its epoch has verdicts, which the run's page shows"
 
 
 def test_what_reads_a_node_starts_at_its_commit(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
