@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from pathlib import Path
+from random import randrange
 
 from rivermeet.infra.engine.jars import COMMIT_PROTOCOL, LOG_STORE
 from rivermeet.infra.settings import Settings
@@ -108,10 +110,8 @@ def server(settings: Settings, jars: list[Path]) -> dict[str, str]:
     return classic(settings, "local[*]", jars) | {
         "spark.master": "local[*]",
         "spark.app.name": "rivermeet engine",
-        # Runs of all pipelines share the cores. In the order of jobs, Spark's default, a small run's tasks wait until
-        # all of a backlog's stage have begun (tests/infra/engine/test_fair_shares.py).
+        # In the order of jobs, Spark's default, a small run's tasks wait until all of a backlog's stage have begun.
         "spark.scheduler.mode": "FAIR",
-        "spark.scheduler.allocation.file": str(Path(__file__).resolve().with_name("fair.xml")),
         # Epochs are batches: a collector without concurrent threads leaves the few cores to them.
         # An epoch's generated classes overflow the JVM's own 240 MB for compiled code: it then throws methods away and
         # compiles them again, all the time, on one of the cores.
@@ -150,6 +150,23 @@ LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0
 # Adaptive execution runs every shuffle as a job of its own and plans again after each. On one machine's few partitions
 # that made an epoch of 25,000 records a fifth to a quarter slower; a cluster keeps its own setting.
 _NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
+
+
+_POOLS = 256
+_session_numbers = count(randrange(_POOLS))
+
+
+def share_of_cores() -> dict[str, str]:
+    """Return what gives a session its own share of the warm engine's cores: a pool of Spark's scheduler.
+
+    Between pools cores are shared evenly, and within one stages run in their order. If all stages shared evenly, the
+    two sides of a join of a kept frame would run side by side, and of each of its partitions one task would only wait
+    for the other to compute it: a quarter of a backlog of two streams took 1.2 to 1.4 times as long. Spark forgets no
+    pool, so there are not arbitrarily many: two runs that have one in common only wait for each other's stages there.
+
+    Held by ``tests/infra/engine/test_fair_shares.py``.
+    """
+    return {"spark.scheduler.pool": f"session {next(_session_numbers) % _POOLS}"}
 
 
 def few_cores(cores: int) -> dict[str, str]:

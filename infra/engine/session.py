@@ -171,7 +171,7 @@ def _remote(channel: DefaultChannelBuilder) -> SparkSession:
     from rivermeet.infra.engine.channel import LocalChannelBuilder, OnceInVain
 
     builder = ConnectSession.builder.channelBuilder(channel)
-    for name, value in spark_conf.SESSION.items():
+    for name, value in (spark_conf.SESSION | spark_conf.share_of_cores()).items():
         builder = builder.config(name, value)
     made = builder.create()
     local = isinstance(channel, LocalChannelBuilder)

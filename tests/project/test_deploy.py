@@ -180,8 +180,6 @@ def test_the_driver_has_the_settings_that_ours_has() -> None:
     assert spark_conf().items() >= conf.DRIVER.items()
     ours = conf.server(Settings.from_env({}), [])
     assert spark_conf()["spark.scheduler.mode"] == ours["spark.scheduler.mode"]
-    shares = Path(ours["spark.scheduler.allocation.file"]).relative_to(PROJECT)
-    assert spark_conf()["spark.scheduler.allocation.file"] == f"/opt/rivermeet/{shares}"
     # Settings of single sessions are the client's to set.
     assert not spark_conf().keys() & conf.SESSION.keys()
 
