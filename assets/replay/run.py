@@ -64,7 +64,7 @@ def replay(spark: SparkSession, given: Sequence[Any], semantics: str, way: Way) 
 def at_once(spark: SparkSession, cases: Sequence[Case]) -> Mapping[int, Rows]:
     """All records of every case in one step of the operator, without any table."""
     size = sum(len(case.input) for case in cases)
-    fit_shuffles(spark, size)
+    fit_shuffles(spark, size, len(cases))
     shared = SharedFrames("replay", size)
     try:
         numbers = numbers_of(spark, cases)

@@ -72,7 +72,7 @@ class Write:
         Raises `EpochRefusedError` if the step rejects the rows, for example for too many bad ones.
         """
         spark = context.use_sessions(self.step.node)
-        fit_shuffles(spark, self.plan.records)
+        fit_shuffles(spark, self.plan.records, self.step.node.partitions)
         if self.plan.reads is None or not self.plan.reads.is_counted:
             fit_compilation(spark, self.plan.rows)
         frames, paths = self.step.compute(spark, self.plan, shared), context.paths(self.step.node)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from rivermeet.infra.engine.fit import fit_compilation, fit_shuffles, shuffle_partitions
+from rivermeet.infra.engine.fit import fit_compilation, fit_shuffles, hash_number, shuffle_partitions
 from rivermeet.infra.engine.session import new_session
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.pipelines import limits
@@ -105,6 +105,24 @@ def test_in_a_tiny_epoch_a_frame_of_few_steps_is_made_where_it_is_used(spark: Sp
 
 
 def test_shuffles_fit_the_records(spark: SparkSession) -> None:
-    assert [shuffle_partitions(records, 2) for records in (10, 20_000, 1_000_000)] == [1, 2, 4]
-    fit_shuffles(spark, 10)
+    assert [shuffle_partitions(records, 2, 1) for records in (10, 20_000, 1_000_000)] == [1, 2, 4]
+    fit_shuffles(spark, 10, 4)
     assert spark.conf.get("spark.sql.shuffle.partitions") == "1"
+
+
+@pytest.mark.parametrize(
+    ("records", "partitions", "number", "of_partitions"),
+    [
+        (20_000, 4, 2, [1, 3]),  # a small epoch does not ask
+        (1_000_000, 4, 5, [0, 2, 0, 1, 1]),  # of 4: [0, 0, 1, 3]
+        (1_300_000, 4, 7, [0, 1, 1, 0, 1, 1, 0]),  # of 6: [1, 1, 0, 2, 0, 0], and a core has three
+        (1_000_000, 12, 5, [0, 3, 3, 3, 3]),  # of 4: [0, 2, 4, 6]
+    ],
+)
+def test_a_large_shuffle_spreads_the_partitions_over_the_cores(
+    spark: SparkSession, records: int, partitions: int, number: int, of_partitions: list[int]
+) -> None:
+    assert shuffle_partitions(records, 2, partitions) == number
+    by_spark = spark.range(partitions).select(f.expr("hash(CAST(id AS INT))").alias("hash"), "id").collect()
+    assert {row.id: row.hash for row in by_spark} == {one: hash_number(one) for one in range(partitions)}
+    assert [sum(row.hash % number == task for row in by_spark) for task in range(number)] == of_partitions

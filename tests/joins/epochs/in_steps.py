@@ -86,7 +86,7 @@ def in_steps(cut: Cut) -> Way:
 
 def _answered(spark: SparkSession, cases: Sequence[Case], steps: Sequence[Step]) -> Mapping[int, Rows]:
     size = sum(step.end for step in steps)
-    fit_shuffles(spark, size)
+    fit_shuffles(spark, size, len(cases))
     shared = SharedFrames("steps", size)
     try:
         run = _Run(spark, cases, steps, shared)
