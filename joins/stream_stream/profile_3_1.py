@@ -122,7 +122,7 @@ def _of_side(inputs: EpochInputs, records: DataFrame, side: int, window: JoinWin
 
 
 def _with_stream_time(inputs: EpochInputs, join: StreamStreamJoin) -> DataFrame:
-    """Both inputs' records with stream time ``before`` (NULL: none yet) and ``reached``."""
+    """Both inputs' records with stream time ``before`` (NULL: none yet)."""
     records = both_inputs(join, inputs)
     left, right = (_of_side(inputs, records[name], side, join.window) for name, side in COPIES.items())
     both = left.unionByName(right, allowMissingColumns=True)
@@ -130,9 +130,7 @@ def _with_stream_time(inputs: EpochInputs, join: StreamStreamJoin) -> DataFrame:
     # The left copy of a self-join's record must not make the right one late: the right copies give the time for both.
     moves = F.when(F.col("side") == RIGHT, F.col("timestamp")) if is_self_join(join) else F.col("timestamp")
     before = F.greatest(F.max(moves).over(earlier), stream_time_at_start(inputs))
-    return both.select("*", before.alias("before")).select(
-        "*", F.greatest("before", F.col("timestamp")).alias("reached")
-    )
+    return both.select("*", before.alias("before"))
 
 
 def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFrame:
@@ -146,7 +144,7 @@ def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFram
     both = sides[0].unionByName(sides[1], allowMissingColumns=True)
     # If declarations are run together, the slack is the longest of them.
     both = both.where(F.col("close") > stream_time_at_start(inputs))
-    return both.select("*", nothing.alias("before"), nothing.alias("reached"))
+    return both.select("*", nothing.alias("before"))
 
 
 def _pairs(kept: DataFrame) -> DataFrame:
@@ -158,8 +156,8 @@ def _pairs(kept: DataFrame) -> DataFrame:
     rights = kept.where(F.col("side") == RIGHT).select("*", lies_in(F.col("timestamp"), bucket).alias("bucket"))
     # Sorted by the hash first, so that few rows have to be compared (`per_key`).
     place = F.xxhash64("partition", "key", "bucket")
-    left = lefts.drop("right", "side", "reached").select("*", place.alias("place")).alias("l")
-    right = rights.drop("left", "side", "reached").select("*", place.alias("place")).alias("r")
+    left = lefts.drop("right", "side").select("*", place.alias("place")).alias("l")
+    right = rights.drop("left", "side").select("*", place.alias("place")).alias("r")
     in_window = F.col("r.timestamp").between(
         F.col("l.timestamp") - F.col("l.window_before"),
         F.col("l.timestamp") + F.col("l.window_after"),
@@ -232,10 +230,10 @@ def _one_sided(
         reduce(DataFrame.unionByName, sides), ["offset", "partition", "side"], "left_anti"
     )
     moving = timed.where(F.col("side") == RIGHT) if is_self_join(join) else timed
-    advances = F.col("before").isNull() | (F.col("reached") > F.col("before"))
+    advances = F.col("before").isNull() | (F.col("timestamp") > F.col("before"))
     steps = moving.where(F.col("order").isNotNull() & advances).select(
         "partition",
-        F.col("reached").alias("time"),
+        F.col("timestamp").alias("time"),
         F.struct("order", in_words(F.col("side")).alias("side"), "offset").alias("step"),
     )
     closes = alone.select("partition", F.col("close").alias("time"), F.struct("*").alias("waiting"))
