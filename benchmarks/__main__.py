@@ -99,14 +99,24 @@ def phases(line: dict[str, Any], before: Mapping[str, Any] | None) -> str:
     now, then = middle(line), middle(before) if before else {}
     rows = [[name, f"{first.get(name, 0.0):.2f}", f"{now[name]:.2f}", *_since(now, then, name)] for name in ALL_PHASES]
     checks = sum(now[name] for name in CHECKED)
-    rest = sum(now[name] for name in PHASES) - now["audit"]
+    share = checks / (sum(now[name] for name in PHASES) - now["audit"])
     jobs = median(epoch.get("jobs", 0) for epoch in backlog_and_changes(line)[1])
     floors = "".join(f"; one {what} takes {seconds:.2f} s" for what, seconds in line["floor"].items())
     return (
         f"{line['workload']}: {line['rows_in']:,} records, {line['final_rows']:,} rows, checksum {line['checksum']}\n"
         f"{table(['seconds', 'first epoch', 'an epoch', 'the run before', 'ratio'], rows)}\n"
-        f"all checks (audit and checks) take {checks / rest:.2f} of the rest of the epoch; {jobs:g} Spark jobs{floors}"
+        f"all checks (audit and checks) take {share:.2f} of the rest of the epoch; {jobs:g} Spark jobs{floors}\n"
+        f"{_processor_time(line)}"
     )
+
+
+def _processor_time(line: dict[str, Any]) -> str:
+    """Whose processor time the first epoch was, and the middle one after it."""
+    first, later = line["epochs"][0]["processor"], [epoch["processor"] for epoch in backlog_and_changes(line)[1]]
+    rows = [
+        [kind, f"{first[kind]:.1f}", f"{median(one.get(kind, 0.0) for one in later):.1f}"] for kind in sorted(first)
+    ]
+    return table(["seconds of processor time, all nodes", "first epoch", "an epoch"], rows)
 
 
 def _since(now: Mapping[str, float], then: Mapping[str, float], name: str) -> tuple[str, str]:

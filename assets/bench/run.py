@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from pyarrow.compute import field
 from pyarrow.dataset import Dataset, dataset
 
+from rivermeet.assets.bench.processor import watch_processor_time
 from rivermeet.assets.bench.workloads import Workload
 from rivermeet.assets.epoch.run import Outcome
 from rivermeet.assets.epoch.side_by_side import SideBySide
@@ -53,7 +54,8 @@ def measure(workload: Workload, data: Path, settings: Settings, epochs: int | No
         ``rows_in``, ``rows_out``, ``final_rows``, ``checksum``; ``seconds_initial`` and ``seconds_per_epoch`` of the
         join, from plan to fold; per epoch its phases, what reading the sources took (``ingest``), the judging of its
         commit and fold (``checks``), all nodes from files to judged changelogs (``committed``), and with the folds that
-        were due (``whole``), in seconds, the ``bytes`` that the join wrote, and the Spark ``jobs`` of all nodes,
+        were due (``whole``), in seconds, whose ``processor`` time all nodes took (`assets.bench.processor`), the
+        ``bytes`` that the join wrote, and the Spark ``jobs`` of all nodes,
         which a warm engine alone counts, and ``missed``, the checks that were not evaluated; ``bytes_written``
         in all epochs; ``peak_rss_mb`` of this process and the engine, as seen after each.
     """
@@ -66,7 +68,9 @@ def measure(workload: Workload, data: Path, settings: Settings, epochs: int | No
     for records in epochs_of(data, epochs):
         rows_in += records.count_rows()
         _deliver(workload, records, Path(private.data), len(lines))
-        line = _epoch(project, workload)
+        with watch_processor_time(_engine(settings)) as processor:
+            line = _epoch(project, workload)
+        line["processor"] = {kind: round(seconds, 3) for kind, seconds in processor.items()}
         written, before = _bytes(tables), written
         jobs, earlier = _jobs(settings), jobs
         lines.append(line | {"bytes": written - before, "jobs": jobs - earlier})
@@ -196,6 +200,12 @@ def _answer(project: Project, workload: Workload) -> Sequence[int]:
     rows = read(spark, paths.table) if node.is_table else read(spark, paths.changelog).select("value.*")
     found, checksum = spark.sql(workload.answer, rows=rows).collect()[0]
     return found, (checksum or 0) % 2**63
+
+
+def _engine(settings: Settings) -> int | None:
+    """Process of the warm engine's JVM."""
+    state = status(settings).state if settings.engine == "auto" else None
+    return state.jvm_pid if state is not None else None
 
 
 def _jobs(settings: Settings) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rivermeet.assets.bench.processor import watch_processor_time
 from rivermeet.assets.bench.run import measure
 from rivermeet.assets.bench.workloads import WORKLOADS
 from rivermeet.infra.settings import Settings
@@ -70,4 +74,28 @@ def test_the_answer_is_that_of_pandas(settings: Settings, tmp_path: Path, worklo
         assert epoch["jobs"] >= 3 or settings.engine != "auto"
         assert {"ingest", "plan", "compute", "audit", "commit", "fold", "checks"} <= set(epoch)
         assert not epoch["missed"]
+        of_engine = {"tasks", "compilers", "garbage", "requests"} if settings.engine == "auto" else set()
+        assert set(epoch["processor"]) == of_engine | {"this process"} and all(
+            s >= 0 for s in epoch["processor"].values()
+        )
     assert line["bytes_written"] > 0 and line["peak_rss_mb"] > 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the kernel shows no threads")
+def test_processor_time_of_threads_that_have_ended_counts() -> None:
+    program = """
+import threading, time
+def work():
+    while time.thread_time() < 1: pass
+print(flush=True)
+thread = threading.Thread(target=work, name="Executor task")
+thread.start(); thread.join()
+input()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        with watch_processor_time(process.pid) as found:
+            process.stdout.readline()
+            time.sleep(3)
+        process.communicate(b"\n")
+    assert 0.4 < sum(found.values()) - found["this process"] < 1.3
