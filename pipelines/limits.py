@@ -36,10 +36,14 @@ TAIL_RECORDS = 10_000
 """Records that any tail may have: a fold is a commit however few there are."""
 WHOLE_TABLE_ROWS = 20_000
 """Rows of a table that a fold rewrites completely: about a megabyte, until maintenance removes the earlier files."""
+WHOLE_TABLE_SHARE = 0.1
+"""Share of a table's rows that a fold's records are, from which on it rewrites the table, too."""
 KEY_RANGE_BYTES = 32 * 2**20
 """Bytes of a changelog in one range of keys: maintenance does not rewrite such files."""
 DRIVER_FOLD_BYTES = 64 * 2**20
 """Bytes of files that the driver reads for one fold."""
+DRIVER_FOLD_MEMORY = 256 * 2**20
+"""Bytes of their rows in memory; a fold takes twice as many for a moment."""
 SMALL_FILE_BYTES = 16 * 2**20
 """Bytes below which a file is compacted with others; a larger one is never rewritten."""
 SMALL_LINE_FILE_BYTES = 2**20

@@ -20,6 +20,8 @@ from operator import or_
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
+from pyarrow.dataset import Scanner
 from pyspark.sql import DataFrame, SparkSession
 
 from rivermeet.infra.commit_note import Offsets
@@ -55,6 +57,11 @@ def part_rows(
     if table is None or not is_plain(table):
         frame = records(session(), path, after, upto, version)
         return frame.select(*(name for name in columns if name in frame.columns)).toArrow()
+    return part_of(table, path, after, upto, columns).to_table()
+
+
+def part_of(table: DeltaTable, path: str, after: Mapping[int, int], upto: Offsets, columns: Sequence[str]) -> Scanner:
+    """The same of a changelog that is a list of files, not read yet."""
     schema = pa.schema(table.schema().to_arrow())
     files = lines_of(table, path, schema, lambda files: files_with(files, after, upto))
     within = [
@@ -62,7 +69,7 @@ def part_rows(
         for p, end in upto.items()
     ]
     some = reduce(or_, within, pc.scalar(False))
-    return files.to_table([name for name in columns if name in schema.names], filter=some)
+    return files.scanner([name for name in columns if name in schema.names], filter=some)
 
 
 def epoch_files(files: pa.Table, epoch: int) -> pa.Table:

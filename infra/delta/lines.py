@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
-from pyarrow.dataset import Dataset, ParquetFileFormat, ParquetReadOptions, dataset
+from pyarrow.dataset import Dataset, ParquetFileFormat, ParquetReadOptions, Scanner, dataset
 
 from rivermeet.infra.delta.location import LOG, files_below, is_local, tag_of
 from rivermeet.pipelines import limits
@@ -172,6 +172,16 @@ def lines_of(table: DeltaTable, path: str, schema: pa.Schema, chosen: Chosen = l
     """
     wanted = chosen(pa.table(table.get_add_actions(flatten=True)))
     return dataset(wanted["path"].to_pylist(), schema, _PARQUET, files_below(path))
+
+
+def read_within(scanner: Scanner, room: int) -> pa.Table | None:
+    """What a scanner reads; None if that takes more bytes of memory than there is ``room`` for."""
+    batches: list[pa.RecordBatch] = []
+    for batch in scanner.to_batches():
+        batches.append(batch)
+        if (room := room - batch.nbytes) < 0:
+            return None
+    return pa.Table.from_batches(batches, scanner.projected_schema)
 
 
 def append_lines(lines: Sequence[Mapping[str, Any]], schema: pa.Schema, path: str, app_id: str, version: int) -> None:

@@ -169,6 +169,8 @@ def stage_arrow(rows: pa.Table, path: str, name: str, schema: StructType) -> Sta
     below = files_below(path)
     below.create_dir(staged.folder)
     options = {"compression": "zstd", "store_schema": False, "store_decimal_as_integer": True}
+    # A task reads whole row groups, and Arrow's own have a million rows.
+    options |= {"row_group_size": 2**17}
     pq.write_table(rows, f"{staged.folder}/part-00000.zstd.parquet", filesystem=below, **options)
     return staged
 

@@ -54,6 +54,7 @@ def home(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         patched.setattr(flights_feed, "read", lambda name, read=flights_feed.read: sliced(name, read(name)))
         # Tables of so few rows are otherwise written whole.
         patched.setattr(limits, "WHOLE_TABLE_ROWS", 0)
+        patched.setattr(limits, "DRIVER_FOLD_BYTES", 0)
         for step in (1, 2, 3):
             feed("flights", made.data, step)
             assert made.run(), made.said

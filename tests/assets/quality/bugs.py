@@ -97,22 +97,19 @@ def plant(patched: pytest.MonkeyPatch, bugs: Sequence[Bug]) -> None:
         staged.commit_staged(other_than(found, node, "commit"), app_id, epoch, note, rows, **options)
 
     # Nodes are folded side by side, so that whose table it is must be seen from what a function is given.
-    stage_few, is_few, last_by_key = fold.stage_few, fold._is_few, fold._last_by_key
+    stage_whole, last_by_key = fold.stage_whole, fold._last_by_key
 
     def stage_wrong(changelog: str, path: str, *given: Any) -> Staged | None:
-        few = stage_few(changelog, path, *given)
-        return other_than(few, path.split("/")[-2], "fold") if few is not None else None
-
-    def is_few_and_right(path: str, new: int) -> bool:
-        """Where a MERGE is wrong there is one."""
-        merged = any((bug.node, bug.place) == (path.split("/")[-2], "merge") for bug in bugs)
-        return not merged and is_few(path, new)
+        node = path.split("/")[-2]
+        if any((bug.node, bug.place) == (node, "merge") for bug in bugs):
+            return None  # where a MERGE is wrong there is one
+        whole = stage_whole(changelog, path, *given)
+        return other_than(whole, node, "fold") if whole is not None else None
 
     def merge_wrong(changelog: DataFrame, paths: NodeTables, *given: Any) -> DataFrame:
         return wrong(last_by_key(changelog, paths, *given), paths.node, "merge")
 
     patched.setattr(write, "with_offsets", with_offsets)
     patched.setattr(commit, "commit_staged", commit_staged)
-    patched.setattr(fold, "stage_few", stage_wrong)
-    patched.setattr(fold, "_is_few", is_few_and_right)
+    patched.setattr(fold, "stage_whole", stage_wrong)
     patched.setattr(fold, "_last_by_key", merge_wrong)

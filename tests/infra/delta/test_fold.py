@@ -74,6 +74,7 @@ def test_each_epoch_or_all_at_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     monkeypatch.setattr(limits, "WHOLE_TABLE_ROWS", few)
+    monkeypatch.setattr(limits, "WHOLE_TABLE_SHARE", 10)
     each, once = Folded(spark, tmp_path / "each"), Folded(spark, tmp_path / "once")
     last: Any = None
     for records, expected in EPOCHS:
@@ -87,6 +88,26 @@ def test_each_epoch_or_all_at_once(
     table = open_table(each.paths.table)
     assert table is not None and rows_in(table) == 1
     assert (table.protocol().min_reader_version == 1) == (few == 20_000), "deletion vectors come with the first MERGE"
+
+
+@pytest.mark.parametrize(
+    ("records", "room", "is_merged"),
+    [
+        (3, 1_000_000, False),  # more than a tenth of twenty rows
+        (1, 1_000_000, True),
+        (3, 200, True),  # the driver has no room for twenty rows, and has read some when it sees that
+    ],
+)
+def test_a_table_is_written_whole_for_a_tenth_of_its_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int, room: int, is_merged: bool
+) -> None:
+    monkeypatch.setattr(limits, "WHOLE_TABLE_ROWS", 0)
+    own = Folded(spark, tmp_path)
+    assert own.folds(own.commits([(f"k{n}", "1") for n in range(20)]))
+    monkeypatch.setattr(limits, "DRIVER_FOLD_MEMORY", room)
+    assert own.folds(own.commits([(f"k{n}", "2") for n in range(records)]))
+    assert own.is_merged == is_merged
+    assert own.rows == {f"k{n}": "2" if n < records else "1" for n in range(20)}
 
 
 def test_a_table_of_an_older_version_is_merged_into(spark: SparkSession, tmp_path: Path) -> None:
@@ -127,6 +148,7 @@ class Numbered(Folded):
 @pytest.fixture
 def numbered(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Numbered:
     monkeypatch.setattr(limits, "WHOLE_TABLE_ROWS", 0)
+    monkeypatch.setattr(limits, "DRIVER_FOLD_BYTES", 0)
     monkeypatch.setattr(limits, "KEY_RANGE_BYTES", 1_500)
     return Numbered(spark, tmp_path)
 

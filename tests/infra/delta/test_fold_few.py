@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from rivermeet.infra.commit_note import CommitNote, Offsets
-from rivermeet.infra.delta.fold import fold, stage_few
+from rivermeet.infra.delta.fold import fold, stage_whole
 from rivermeet.infra.delta.io import RETENTION
 from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.lines import open_table
@@ -114,4 +114,4 @@ def test_what_the_driver_cannot_fold_is_left_to_spark(spark: SparkSession, tmp_p
     schema = f"key STRUCT<{key}>, value STRUCT<v: INT>, timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT"
     made = spark.createDataFrame([], schema).write.format("delta")
     made.option("delta.columnMapping.mode", "name" if "`" in key else "none").save(paths.changelog)
-    assert stage_few(paths.changelog, paths.table, {}, {}, "fold") is None, why
+    assert stage_whole(paths.changelog, paths.table, {}, {}, "fold") is None, why

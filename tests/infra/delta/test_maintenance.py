@@ -43,6 +43,7 @@ def run_often(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> W
     target, node = world(tmp_path_factory.mktemp("often") / "world", settings), joined()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(limits, "WHOLE_TABLE_ROWS", 0)
+        patched.setattr(limits, "DRIVER_FOLD_BYTES", 0)
         target.publish(left(node), [(("p",), ("f",), 1, 0), (("q",), ("g",), 2, 1)])
         for n in range(4):
             target.publish(right(node), [(("f",), (f"F{n}",), n, 0)])
