@@ -9,7 +9,7 @@ from benchmarks.__main__ import phases
 from benchmarks.page import write_page
 from benchmarks.stored import ALL_PHASES, alike, middle, read_lines, store
 
-BASE = dict.fromkeys(ALL_PHASES, 1.0) | {"jobs": 3}
+BASE: dict[str, Any] = {**dict.fromkeys(ALL_PHASES, 1.0), "jobs": 3, "processor": {"tasks": 8.0, "compilers": 2.0}}
 LINE: dict[str, Any] = {
     "peer": "Rivermeet",
     "workload": "fk",
@@ -54,6 +54,12 @@ def test_the_table_has_the_ratio_to_the_run_before() -> None:
     (fold,) = (line for line in phases(LINE, None).splitlines() if line.split()[:1] == ["fold"])
     assert fold.split() == ["fold", "1.00", "5.00"]
     assert "; 3 Spark jobs; one append" in phases(LINE, None)
+
+
+def test_the_table_has_whose_processor_time_it_was() -> None:
+    later = [BASE | {"processor": {"tasks": seconds}} for seconds in (1.0, 3.0, 2.0)]
+    lines = phases(LINE | {"epochs": [BASE, *later]}, None).splitlines()
+    assert [line.split() for line in lines[-2:]] == [["compilers", "2.0", "0.0"], ["tasks", "8.0", "2.0"]]
 
 
 def test_the_page_has_runs_and_peers_and_needs_no_network(tmp_path: Path) -> None:
