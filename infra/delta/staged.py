@@ -45,6 +45,7 @@ from rivermeet.infra.delta.io import APPEND_ONLY, needs_mapping, once
 from rivermeet.infra.delta.lines import open_table
 from rivermeet.infra.delta.location import files_below, is_local, local
 from rivermeet.infra.delta.plain_files import PATTERN, schema_of
+from rivermeet.pipelines import limits
 from rivermeet.records.known_schemas import with_schema
 
 _OPTIONS = {
@@ -153,7 +154,7 @@ def _schema_of_files(staged: Staged) -> StructType | None:
 
 
 def stage_arrow(rows: pa.Table, path: str, name: str, schema: StructType) -> Staged | None:
-    """Write rows of the driver below the table at ``path``, in one file; None if Spark has to write them.
+    """Write rows of the driver below the table at ``path``; None if Spark has to write them.
 
     Parameters
     ----------
@@ -169,9 +170,10 @@ def stage_arrow(rows: pa.Table, path: str, name: str, schema: StructType) -> Sta
     below = files_below(path)
     below.create_dir(staged.folder)
     options = {"compression": "zstd", "store_schema": False, "store_decimal_as_integer": True}
-    # A task reads whole row groups, and Arrow's own have a million rows.
-    options |= {"row_group_size": 2**17}
-    pq.write_table(rows, f"{staged.folder}/part-00000.zstd.parquet", filesystem=below, **options)
+    # Several files are read by several tasks, also where rows in them are marked as deleted.
+    for part, start in enumerate(range(0, max(len(rows), 1), limits.PARTITION_RECORDS)):
+        some = rows.slice(start, limits.PARTITION_RECORDS)
+        pq.write_table(some, f"{staged.folder}/part-{part:05}.zstd.parquet", filesystem=below, **options)
     return staged
 
 
