@@ -15,7 +15,7 @@ Source: wiki page "Early joins" (a table is the fold of its changelog).
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
@@ -44,11 +44,10 @@ def last_per_key(changelog: DataFrame) -> DataFrame:
     changelog
         Columns `RECORD` and ``epoch``.
     """
-    # Spark compares keys only where the first column that it sorts by is equal: a hash makes that rare. `max_by` took
-    # half as long again, as it sorts by key before the shuffle as well.
-    newest = Window.partitionBy(F.xxhash64("key"), "key").orderBy(F.desc("epoch"), F.desc("offset"))
-    keyed = changelog.where(F.col("key").isNotNull()).select(*RECORD, F.row_number().over(newest).alias("nth"))
-    return keyed.where("nth = 1").select(*RECORD)
+    last = F.max_by(F.struct("value", "timestamp", "partition", "offset"), F.struct("epoch", "offset")).alias("last")
+    # Spark sorts by what it groups, and compares keys only where the hashes before them are equal.
+    keyed = changelog.where(F.col("key").isNotNull()).groupBy(F.xxhash64("key"), "key")
+    return keyed.agg(last).select("key", "last.*")
 
 
 def as_of(table: DataFrame | None, tail: DataFrame, few: bool = False) -> DataFrame:
