@@ -20,7 +20,7 @@ from rivermeet.infra.delta.lines import open_table, rows_in
 from rivermeet.infra.delta.staged import commit_staged, stage
 from rivermeet.infra.engine.session import new_session
 from rivermeet.pipelines import limits
-from rivermeet.records.changelog import table_rows
+from rivermeet.records.changelog import last_per_key, table_rows
 
 COLUMNS = "key STRUCT<k: STRING>, value STRUCT<v: STRING>, timestamp BIGINT, partition INT, offset BIGINT, epoch BIGINT"
 EPOCHS = [
@@ -179,3 +179,16 @@ def test_a_merge_looks_for_its_keys_in_their_range_alone(numbered: Numbered) -> 
 
 def test_files_of_a_range_are_not_small_for_maintenance() -> None:
     assert limits.KEY_RANGE_BYTES >= 2 * limits.SMALL_FILE_BYTES
+
+
+def test_the_last_record_of_a_fractional_key_has_the_key_that_grouping_gives(spark: SparkSession) -> None:
+    columns = COLUMNS.replace("k: STRING", "k: DOUBLE")
+    lines = [
+        #  key  value   timestamp, partition, offset, epoch
+        ((0.0,), ("a",), 0, 0, 0, 1),
+        ((-0.0,), ("b",), 0, 0, 1, 1),
+        ((float("nan"),), ("c",), 0, 0, 2, 1),
+        ((float("nan"),), ("d",), 0, 0, 3, 1),
+    ]
+    last = last_per_key(spark.createDataFrame(lines, columns)).select("key.k", "value.v").collect()
+    assert sorted((str(row.k), row.v) for row in last) == [("0.0", "b"), ("nan", "d")]
