@@ -17,7 +17,9 @@ INTERPRETED_ROWS = 50_000
 BROADCAST_ROWS = 100_000
 """Rows of an epoch, or keys of them, up to which they are broadcast to a table's rows."""
 KEPT_RECORDS = 200_000
-"""Records of an epoch up to which its frames are kept as checkpoints: planning again costs more than memory."""
+"""Records of an epoch up to which it keeps what could be read from files again, and runs beside others."""
+CHECKPOINTED_RECORDS = 3_000_000
+"""Records of an epoch up to which its frames are kept as checkpoints: more of them would not fit in memory."""
 RECOMPUTED_RECORDS = 5_000
 """Records of an epoch up to which frames of few steps are computed where they are used: to keep one is a request."""
 NAMED_PARTITIONS = 16

@@ -38,12 +38,14 @@ def at_once(records: DataFrame) -> DataFrame:
     return records.select("*", F.col("order").alias("at"), F.col("offset").alias("moved_by"))
 
 
-def look_up(lookups: DataFrame, inputs: EpochInputs) -> DataFrame:
+def look_up(join: StreamTableJoin, lookups: DataFrame, inputs: EpochInputs) -> DataFrame:
     """Look-ups with ``right``: the table's record as of their place in the order; NULL if it has none."""
     before = with_record(before_the_epoch(inputs.table("right", "before"), inputs), "right")
     updates = with_record(inputs.right.where(F.col("key").isNotNull()), "right")
     asking = lookups.select("*", F.col("mapped").alias("asked"))
-    found = row_at(asking, before, updates, "right", inputs)
+    # A record's own key has its row in the record's partition (`equal_keys_meet`).
+    within = ("partition",) if "right" in join.by_partition else ()
+    found = row_at(asking, before, updates, "right", inputs, *within)
     return found.select("*", F.col("found.right").alias("right")).drop("asked", "found", "exists")
 
 
@@ -59,14 +61,17 @@ def rows_of(
     without
         Records without a row, because they have no key to look up.
     """
+    sequence = F.struct("order")
+    if join.grace is not None:
+        # Records that leave together do so by timestamp and key; only then comes the order of arrival.
+        sequence = F.struct("at", "timestamp", "mapped", "order", "offset")
     rows = found.select(
         "key",
         join_values(join.select).alias("value"),
         "timestamp",
         "partition",
         trigger_of("left", offset="moved_by"),
-        # Records that leave together do so by timestamp and key; only then comes the order of arrival.
-        F.struct("at", "timestamp", "mapped", "order", "offset").alias("sequence"),
+        sequence.alias("sequence"),
     )
     late = None if without is None else without_key(without, F.lit("left"), F.to_json("value"))
     return EpochFrames(rows, late, timed=timed)

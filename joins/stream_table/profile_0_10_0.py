@@ -28,5 +28,5 @@ def state(join: StreamTableJoin) -> StateRead:
 def compute(join: StreamTableJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
     facts = inputs.keep(with_key_to_look_up(join, inputs.left, inputs))
-    found = look_up(at_once(facts.where(F.col("mapped").isNotNull())), inputs)
+    found = look_up(join, at_once(facts.where(F.col("mapped").isNotNull())), inputs)
     return rows_of(join, found, without=facts.where(F.col("mapped").isNull()))

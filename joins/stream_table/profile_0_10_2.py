@@ -28,7 +28,7 @@ def state(join: StreamTableJoin) -> StateRead:
 def compute(join: StreamTableJoin, inputs: EpochInputs) -> EpochFrames:
     """Rows of one epoch: columns of `EpochFrames`."""
     facts = inputs.keep(with_key_to_look_up(join, inputs.left.where(F.col("value").isNotNull()), inputs))
-    found = look_up(at_once(facts.where(F.col("mapped").isNotNull())), inputs)
+    found = look_up(join, at_once(facts.where(F.col("mapped").isNotNull())), inputs)
     if join.how == "inner":
         found = found.where(F.col("right").isNotNull())
     return rows_of(join, found, without=facts.where(F.col("mapped").isNull()))

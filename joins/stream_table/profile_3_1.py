@@ -41,7 +41,7 @@ def compute(join: StreamTableJoin, inputs: EpochInputs) -> EpochFrames:
     facts = inputs.keep(with_key_to_look_up(join, inputs.left.where(F.col("value").isNotNull()), inputs))
     keyed, without = facts.where(F.col("mapped").isNotNull()), facts.where(F.col("mapped").isNull())
     if join.right.history is None:
-        found = look_up(at_once(keyed), inputs)
+        found = look_up(join, at_once(keyed), inputs)
     elif join.grace is None:
         found = version_at(at_once(keyed), inputs, join.right.history)
     else:

@@ -20,7 +20,9 @@ from rivermeet.joins.operator import EpochInputs
 from rivermeet.joins.order import last_known, per_key, up_to_here
 
 
-def row_at(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, inputs: EpochInputs) -> DataFrame:
+def row_at(
+    asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, inputs: EpochInputs, *within: str
+) -> DataFrame:
     """Rows that ask, with the row of key ``asked`` at their ``order``.
 
     Parameters
@@ -30,6 +32,9 @@ def row_at(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, 
     before, updates
         The table before the epoch, with ``order`` NULL, and the epoch's updates: ``key``, ``order``, ``timestamp``,
         ``partition`` and the STRUCT ``name``, which is NULL in a tombstone.
+    within
+        ``partition``, if a key's row lies in the partition of the rows that ask for it: what Spark has partitioned by
+        that stays where it is.
 
     Returns
     -------
@@ -39,13 +44,13 @@ def row_at(asking: DataFrame, before: DataFrame, updates: DataFrame, name: str, 
     """
     asked = inputs.broadcast(asking.select(F.col("asked").alias("key")).where("key IS NOT NULL").distinct())
     found = F.struct(name, "timestamp", "partition").alias("found")
-    columns = ("key", "order", found)
+    columns = ("key", "order", found, *within)
     rows = before.join(asked, "key", "left_semi").select(*columns).unionByName(updates.select(*columns))
     marked = asking.select("*", F.lit(True).alias("asks"))
     both = marked.unionByName(rows.withColumnRenamed("key", "asked"), allowMissingColumns=True)
     exists = F.col(f"found.{name}").isNotNull() & F.col("asked").isNotNull()
     # The last record of the table, also where it is a tombstone: `found` is never NULL for one.
-    so_far = up_to_here(per_key("asked").orderBy(F.col("order").asc_nulls_first()))
+    so_far = up_to_here(per_key("asked", *within).orderBy(F.col("order").asc_nulls_first()))
     return (
         both.withColumn("found", last_known("found", so_far))
         .where(F.col("asks"))

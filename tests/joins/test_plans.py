@@ -53,6 +53,13 @@ def test_no_method_of_an_operator_is_left_to_the_interpreter(name: str) -> None:
     assert largest_method(golden(name)) <= LIMIT
 
 
+@pytest.mark.parametrize("name", ["stream_table", "stream_stream_inner"])
+def test_what_lies_by_partition_meets_there(planner: Planner, name: str) -> None:
+    """A backlog's records are shuffled once, to be put in order, and neither to be joined nor to be numbered."""
+    shuffles = re.findall(r"Exchange .*", planner.backlog(name))
+    assert shuffles == ["Exchange hashpartitioning(partition)"] * 2
+
+
 def test_a_stage_of_many_columns_is_one_large_method(planner: Planner) -> None:
     many = [f"CASE WHEN offset > {n} THEN timestamp + {n} ELSE offset * {n} END AS c{n}" for n in range(90)]
     assert largest_method(planner.golden("filter_stream", lambda rows: rows.selectExpr("*", *many))) > LIMIT

@@ -96,6 +96,13 @@ def test_of_a_large_epoch_what_is_cheap_is_made_again(spark: SparkSession) -> No
         assert many.keep(frame) is not frame
 
 
+@pytest.mark.parametrize(("more", "kept_as"), [(0, "ExistingRDD"), (1, "InMemoryTableScan")])
+def test_frames_of_too_many_records_are_kept_by_column(spark: SparkSession, more: int, kept_as: str) -> None:
+    with SharedFrames("million", limits.CHECKPOINTED_RECORDS + more) as shared:
+        shared.keep(spark.range(10)).createOrReplaceTempView("kept_frame")
+        assert kept_as in spark.sql("EXPLAIN SELECT * FROM kept_frame").collect()[0].plan
+
+
 def test_in_a_tiny_epoch_a_frame_of_few_steps_is_made_where_it_is_used(spark: SparkSession) -> None:
     frame, records = spark.range(10), limits.RECOMPUTED_RECORDS
     with SharedFrames("tiny", records) as tiny, SharedFrames("few", records + 1) as few, SharedFrames("any") as any_:

@@ -139,6 +139,14 @@ class Planner:
                 records = [((f"k{at % 5}",), (f"k{at % 3}|{at}",), at, at % node.partitions) for at in places]
                 world.publish(node, records)
 
+    def backlog(self, name: str) -> str:
+        """The skeleton of the rows that a first epoch commits, of all records."""
+        step = self._world.step(NODES[name])
+        plan = step.plan(None, None, 1)
+        assert plan is not None
+        with Explained(f"backlog_{name}") as shared:
+            return skeleton(_explained(with_offsets(step.compute(self._spark, plan, shared).rows, plan), "FORMATTED"))
+
     def golden(self, name: str, changed: Callable[[DataFrame], DataFrame] = lambda rows: rows) -> str:
         """The skeleton of the rows that an epoch commits, and its largest method.
 
