@@ -64,6 +64,8 @@ def compute(join: StreamStreamJoin, inputs: EpochInputs) -> EpochFrames:
     # Kept once, with what is open: Spark would search for unmatched records in each part of a union separately, with
     # three joins in place of one (tests/joins/test_plans.py).
     timed = inputs.keep(arrived.unionByName(_open(inputs, window, nothing_like(arrived, "order"))))
+    # Not kept with them: what is a number of the declaration is cheaper to write out again than to carry along.
+    timed = _with_bounds(inputs, timed, window)
     usable = timed.where(F.col("left").isNotNull() | F.col("right").isNotNull())
     keyed = usable.where(F.col("key").isNotNull())
     late = F.coalesce(F.col("before") >= F.col("close"), F.lit(False))
@@ -99,32 +101,26 @@ def _slack(side: int, window: JoinWindow) -> int:
     return bound + window.grace
 
 
-def _of_side(inputs: EpochInputs, records: DataFrame, side: int, window: JoinWindow) -> DataFrame:
+def _of_side(records: DataFrame, side: int) -> DataFrame:
     own = "left" if side == LEFT else "right"
-    bounds = inputs.numbers(
-        with_record(records, own), window_before=window.before, window_after=window.after, window_grace=window.grace
+    return with_record(records, own).select(
+        F.lit(side).alias("side"), "partition", "offset", "key", "timestamp", own, "order"
     )
-    bound = F.col("window_after" if side == LEFT else "window_before")
-    return bounds.select(
-        F.lit(side).alias("side"),
-        "partition",
-        "offset",
-        "key",
-        "timestamp",
-        own,
-        "order",
-        "window_before",
-        "window_after",
-        # A negative bound ends the window before the record itself: used directly, it would make records in order
-        # late.
-        (F.col("timestamp") + F.greatest(bound, F.lit(0)) + F.col("window_grace")).alias("close"),
-    )
+
+
+def _with_bounds(inputs: EpochInputs, records: DataFrame, window: JoinWindow) -> DataFrame:
+    """Records with the bounds of their windows, and ``close``."""
+    bounds = inputs.numbers(records, window_before=window.before, window_after=window.after, window_grace=window.grace)
+    bound = F.when(F.col("side") == LEFT, F.col("window_after")).otherwise(F.col("window_before"))
+    # A negative bound ends the window before the record itself: used directly, it would make records in order late.
+    close = F.col("timestamp") + F.greatest(bound, F.lit(0)) + F.col("window_grace")
+    return bounds.select("*", close.alias("close")).drop("window_grace")
 
 
 def _with_stream_time(inputs: EpochInputs, join: StreamStreamJoin) -> DataFrame:
     """Both inputs' records with stream time ``before`` (NULL: none yet)."""
     records = both_inputs(join, inputs)
-    left, right = (_of_side(inputs, records[name], side, join.window) for name, side in COPIES.items())
+    left, right = (_of_side(records[name], side) for name, side in COPIES.items())
     both = left.unionByName(right, allowMissingColumns=True)
     earlier = before_here(Window.partitionBy("partition").orderBy("order"))
     # The left copy of a self-join's record must not make the right one late: the right copies give the time for both.
@@ -139,12 +135,12 @@ def _open(inputs: EpochInputs, window: JoinWindow, no_order: Column) -> DataFram
     for side in (LEFT, RIGHT):
         records = inputs.open_records("left" if side == LEFT else "right", _slack(side, window))
         usable = records.where(F.col("key").isNotNull() & F.col("value").isNotNull())
-        sides.append(_of_side(inputs, usable.select("*", no_order.alias("order")), side, window))
+        sides.append(_of_side(usable.select("*", no_order.alias("order")), side))
     nothing = F.lit(None).cast("bigint")
     both = sides[0].unionByName(sides[1], allowMissingColumns=True)
     # If declarations are run together, the slack is the longest of them.
-    both = both.where(F.col("close") > stream_time_at_start(inputs))
-    return both.select("*", nothing.alias("before"))
+    both = _with_bounds(inputs, both, window).where(F.col("close") > stream_time_at_start(inputs))
+    return both.drop("window_before", "window_after", "close").select("*", nothing.alias("before"))
 
 
 def _pairs(kept: DataFrame) -> DataFrame:

@@ -23,13 +23,12 @@ def with_key_to_look_up(join: StreamTableJoin, records: DataFrame, inputs: Epoch
     Returns
     -------
     DataFrame
-        The records, with ``left`` (STRUCT; NULL where the value is null) and ``mapped`` (the key to look up, or NULL).
-        ``order`` is NULL for a record of an earlier epoch.
+        The records, with ``mapped`` (the key to look up, or NULL). ``order`` is NULL for a record of an earlier epoch.
     """
     if "order" not in records.columns:
         records = before_the_epoch(records, inputs)
     # Also where its value is null: its key may be looked up.
-    sided = with_record(records, "left").select("*", record().alias("__asked"))
+    sided = records.select("*", record().alias("__asked"))
     return with_mapped_key(sided, "__asked", join.key, key_type(inputs.right), "mapped").drop("__asked", "commit")
 
 
@@ -65,7 +64,7 @@ def rows_of(
     if join.grace is not None:
         # Records that leave together do so by timestamp and key; only then comes the order of arrival.
         sequence = F.struct("at", "timestamp", "mapped", "order", "offset")
-    rows = found.select(
+    rows = with_record(found, "left").select(
         "key",
         join_values(join.select).alias("value"),
         "timestamp",

@@ -20,7 +20,7 @@ from rivermeet.infra.engine.session import new_session
 from rivermeet.infra.epochs.stages.commit import Commit
 from rivermeet.infra.epochs.stages.write import Written
 from rivermeet.infra.settings import Settings
-from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows
+from rivermeet.pipelines import Files, JoinWindow, Node, Pipeline, TimeWindows, limits
 from rivermeet.pipelines.operations import count
 from tests.assets.home import asked
 from tests.expectations.nodes import IN_PROCESS, clicks, names, owned, relation_of, seen
@@ -178,6 +178,21 @@ def test_a_dropped_record_is_kept_with_its_reason(
     assert [list(row) for row in found] == [COLUMNS] * len(reasons)
     assert {(r["partition"], r["offset"]): (r["reason"], r["stream_time"], r["close"]) for r in found} == reasons
     survived("records that come too late, or without a key", "in the late table with reason and bound", len(found))
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_of_a_large_epoch_the_late_rows_are_counted_in_their_files(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    monkeypatch.setattr(limits, "KEPT_RECORDS", 0)
+    node = joined()
+    assert node.operation is not None
+    world.publish(node.operation.inputs["left"], [(("k",), ("x",), 30, 0), (("k",), ("y",), 20 if is_late else 21, 0)])
+    world.publish(node.operation.inputs["right"], [])
+    assert (result := world.run(node)) is not None and result.sides == {"late": int(is_late)}
+    late = Path(world.runner(node.pipeline.name).paths(node).late)
+    # A file without rows is removed, and no table is made for it.
+    assert len(list(late.rglob("*.parquet"))) == int(is_late)
 
 
 def test_what_is_dropped_is_staged_with_the_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,20 +9,23 @@ commit names them.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
 from rivermeet.infra import crash
+from rivermeet.infra.delta.layout import NodeTables
 from rivermeet.infra.delta.side_tables import stage_side
-from rivermeet.infra.delta.staged import Staged, read_staged, stage
+from rivermeet.infra.delta.staged import Staged, discard, read_staged, stage
 from rivermeet.infra.engine.fit import fit_compilation, fit_shuffles
 from rivermeet.infra.engine.shared_frames import SharedFrames
 from rivermeet.infra.epochs.context import EpochContext
 from rivermeet.infra.epochs.plan import EpochPlan
 from rivermeet.infra.epochs.rows import Totals, totals, with_offsets
 from rivermeet.infra.epochs.step import Step
+from rivermeet.pipelines import limits
 from rivermeet.pipelines.plural import pluralize
 
 
@@ -81,14 +84,35 @@ class Write:
         rows = read_staged(staged, rows) if staged is not None else shared.keep(rows)
         # Not cached: most have no rows, and the others are filters of frames that the step has cached.
         sides = {name: f for name, f in frames.sides.items() if name not in frames.without_rows}
-        counts = totals(staged or rows, sides, frames.timed)
-        counts = replace(counts, sides=dict.fromkeys(frames.without_rows, 0) | dict(counts.sides))
+        if self.plan.records > limits.KEPT_RECORDS:
+            # To count a side would cost as much as to write it, and neither keeps all cores busy.
+            with ThreadPoolExecutor(1) as beside:
+                staging = beside.submit(self._stage, sides, paths)
+                counts = totals(staged or rows, {}, frames.timed)
+            staged_sides, counted = staging.result()
+        else:
+            counts = totals(staged or rows, sides, frames.timed)
+            staged_sides, counted = None, counts.sides
+        counts = replace(counts, sides=dict.fromkeys(frames.without_rows, 0) | dict(counted))
         crash.crash_at("computed", self.step.node.name)
         if frames.accept is not None:
             frames.accept(counts.rows, counts.sides)
-        with_rows = {
-            name: stage_side(f, getattr(paths, name), self.plan) for name, f in sides.items() if counts.sides[name]
-        }
+        if staged_sides is None:
+            staged_sides, _ = self._stage({name: f for name, f in sides.items() if counts.sides[name]}, paths)
         counts = replace(counts, sides={**counts.sides, **frames.counted})
-        beside = {name: found for name, found in with_rows.items() if found is not None}
-        return Written(self.plan, rows, sides, frames.memory, counts, staged, beside, frames.without_rows)
+        return Written(self.plan, rows, sides, frames.memory, counts, staged, staged_sides, frames.without_rows)
+
+    def _stage(
+        self, sides: Mapping[str, DataFrame], paths: NodeTables
+    ) -> tuple[Mapping[str, Staged], Mapping[str, int]]:
+        """The sides that have rows, in files if Spark does not have to append them; and how many rows each has."""
+        staged: dict[str, Staged] = {}
+        rows: dict[str, int] = {}
+        for name, side in sides.items():
+            found = stage_side(side, getattr(paths, name), self.plan)
+            rows[name] = side.count() if found is None else found.count_rows()
+            if found is not None and rows[name]:
+                staged[name] = found
+            elif found is not None:
+                discard(found)
+        return staged, rows
