@@ -89,30 +89,24 @@ class Write:
             with ThreadPoolExecutor(1) as beside:
                 staging = beside.submit(self._stage, sides, paths)
                 counts = totals(staged or rows, {}, frames.timed)
-            staged_sides, counted = staging.result()
+            found = staging.result()
+            counted = {n: sides[n].count() if one is None else one.count_rows() for n, one in found.items()}
         else:
             counts = totals(staged or rows, sides, frames.timed)
-            staged_sides, counted = None, counts.sides
+            found, counted = None, counts.sides
         counts = replace(counts, sides=dict.fromkeys(frames.without_rows, 0) | dict(counted))
         crash.crash_at("computed", self.step.node.name)
         if frames.accept is not None:
             frames.accept(counts.rows, counts.sides)
-        if staged_sides is None:
-            staged_sides, _ = self._stage({name: f for name, f in sides.items() if counts.sides[name]}, paths)
+        if found is None:
+            found = self._stage({name: f for name, f in sides.items() if counts.sides[name]}, paths)
+        for name, one in found.items():
+            if one is not None and not counts.sides[name]:
+                discard(one)
+        staged_sides = {name: one for name, one in found.items() if one is not None and counts.sides[name]}
         counts = replace(counts, sides={**counts.sides, **frames.counted})
         return Written(self.plan, rows, sides, frames.memory, counts, staged, staged_sides, frames.without_rows)
 
-    def _stage(
-        self, sides: Mapping[str, DataFrame], paths: NodeTables
-    ) -> tuple[Mapping[str, Staged], Mapping[str, int]]:
-        """The sides that have rows, in files if Spark does not have to append them; and how many rows each has."""
-        staged: dict[str, Staged] = {}
-        rows: dict[str, int] = {}
-        for name, side in sides.items():
-            found = stage_side(side, getattr(paths, name), self.plan)
-            rows[name] = side.count() if found is None else found.count_rows()
-            if found is not None and rows[name]:
-                staged[name] = found
-            elif found is not None:
-                discard(found)
-        return staged, rows
+    def _stage(self, sides: Mapping[str, DataFrame], paths: NodeTables) -> Mapping[str, Staged | None]:
+        """The sides in files, None where Spark has to append them."""
+        return {name: stage_side(side, getattr(paths, name), self.plan) for name, side in sides.items()}
