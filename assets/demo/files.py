@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
-import json
 import os
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 
-def write_file(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bool:
-    """Write rows unless the file is there; whether it was written.
+def write_file(path: Path, content: bytes) -> bool:
+    """Write a file, compressed if its name ends in ``.gz`` or ``.zip``, unless it is there; whether it was written.
 
-    The name says how: ``.csv``, ``.csv.gz``, ``.csv.zip`` or ``.jsonl``. A file that is there is left alone, for a
-    source remembers length and modification time of what it has consumed.
+    A file that is there is left alone, for a source remembers length and modification time of what it has consumed.
     """
     if path.exists():
         return False
@@ -24,32 +20,22 @@ def write_file(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, o
     # Sources read patterns such as *.csv; a name that starts with a dot and ends otherwise matches none.
     half_written = path.parent / f".{path.name}.{os.getpid()}.part"
     try:
-        half_written.write_bytes(_pack(path, _text(path, columns, rows).encode()))
+        half_written.write_bytes(_pack(path, content))
         half_written.replace(path)
     finally:
         half_written.unlink(missing_ok=True)
     return True
 
 
-def _text(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    if path.suffix == ".jsonl":
-        return "".join(json.dumps({c: row[c] for c in columns if c in row}) + "\n" for row in rows)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def unpack(path: Path) -> str:
-    """The text of a file that may be compressed, as its name says; of an archive its first member."""
+def unpack(path: Path) -> bytes:
+    """The content of a file that may be compressed, as its name says; of an archive its first member."""
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)
     elif path.suffix == ".zip":
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             content = archive.read(archive.namelist()[0])
-    return content.decode()
+    return content
 
 
 def _pack(path: Path, content: bytes) -> bytes:

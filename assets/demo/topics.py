@@ -121,7 +121,7 @@ def produce_all(properties: Mapping[str, str], topic: str, records: Iterable[tup
 
 def rows(path: Path, not_known: str | None) -> Iterator[dict[str, Any]]:
     """Rows of a feed's file, as they are but for what is not known."""
-    text = io.StringIO(unpack(path))
+    text = io.StringIO(unpack(path).decode())
     found = map(json.loads, text) if path.suffix == ".jsonl" else csv.DictReader(text)
     for row in found:
         yield {column: None if value == not_known else value for column, value in row.items()}

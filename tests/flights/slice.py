@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 SMALL = ("AS", "F9", "HA", "OO", "YV")
 """Carriers with few flights; beside them some of Delta's, as planes that come late are among those."""
 DIVERTED = ("EV", 4204)
@@ -12,7 +14,9 @@ def in_slice(carrier: str, flight: int) -> bool:
     return carrier in SMALL or (carrier == "DL" and flight % 25 == 0) or (carrier, flight) == DIVERTED
 
 
-def sliced(name: str, rows: list[dict[str, str]]) -> list[dict[str, str]]:
+def sliced(name: str, rows: pa.Table) -> pa.Table:
     """Of the rows of a file, those of the slice; all of another file than that of the flights."""
-    flights = name == "flights.csv.zip"
-    return [row for row in rows if not flights or in_slice(row["carrier"], int(row["flight"]))]
+    if name != "flights.csv.zip":
+        return rows
+    columns = (rows[column].to_pylist() for column in ("carrier", "flight"))
+    return rows.filter(pa.array([in_slice(c, int(f)) for c, f in zip(*columns, strict=True)]))
