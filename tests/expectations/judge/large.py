@@ -68,9 +68,9 @@ def _judged(home: Path) -> Judged:
     return Judged(relations, {}, "whole")
 
 
-def _peak() -> int:
-    """Bytes of memory that the process had at most."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+def _memory(kind: str) -> int:
+    """Bytes of this process: ``VmHWM``, what it had at most, or ``RssAnon``, what it has besides mapped files."""
+    found = re.search(rf"{kind}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1]) * 1024
 
@@ -83,7 +83,8 @@ def _watched(folder: Path, ended: Event, sizes: list[int]) -> None:
 
 def judged(settings: Settings) -> dict[str, Any]:
     """What judging found and took."""
-    quality, before = Project(settings, Sessions(settings)).quality, _peak()
+    quality = Project(settings, Sessions(settings)).quality
+    loaded, before = _memory("RssAnon"), _memory("VmHWM")
     ended, sizes = Event(), [0]
     watching = Thread(target=_watched, args=(quality.spill, ended, sizes))
     watching.start()
@@ -94,8 +95,8 @@ def judged(settings: Settings) -> dict[str, Any]:
     return {
         "states": {r.invariant.id: r.error or r.state for r in results},
         "sample": {r.invariant.id: r.sample for r in results if r.sample},
-        "before": before,
-        "peak": _peak(),
+        "loaded": loaded,
+        "added": _memory("VmHWM") - before,
         "spilled": max(sizes),
     }
 

@@ -19,8 +19,9 @@ pytestmark = [pytest.mark.prove, pytest.mark.timeout(1800)]
 LIMIT = 512 * 2**20
 BESIDE = 128 * 2**20
 """What DuckDB does not count: pages of Parquet as they are decoded, and memory that was freed and kept for later."""
-LOADED = 192 * 2**20
-"""Python, Arrow with pandas, Delta's and DuckDB's libraries: there before anything is judged."""
+LOADED = 96 * 2**20
+"""Python, Arrow with pandas, Delta's and DuckDB's libraries: there before anything is judged. Without pages of mapped
+files: of the same files, 85 MB in one place and 122 in another."""
 
 
 def test_the_limit_is_held(tmp_path: Path) -> None:
@@ -35,8 +36,8 @@ def test_the_limit_is_held(tmp_path: Path) -> None:
     assert states.pop("fold_equals_table") == "violated", found
     assert len(states) >= 6 and set(states.values()) == {"passed"}, states
     assert [json.loads(row["key"]) for row in found["sample"]["fold_equals_table"]] == [{"id": large.WRONG}]
-    assert found["before"] < LOADED, found
-    assert found["peak"] - found["before"] < LIMIT + BESIDE, found
+    assert found["loaded"] < LOADED, found
+    assert found["added"] < LIMIT + BESIDE, found
     assert found["spilled"] > LIMIT / 4, "it does not fit"
     assert not [file for file in (tmp_path / "spill").rglob("*") if file.is_file()]
     survived("ten million records to be judged in 512 MB", "judged, the rest spilled into the home")
