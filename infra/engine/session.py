@@ -45,6 +45,7 @@ class _Open:
 _open: _Open | None = None
 _lost: str | None = None
 """Why the engine before was given up: what was asked of it may fail after another has taken its place."""
+_ENDING = ("closed channel", "SparkContext was shut down")
 _NO_ANSWER = {"SparkConnectException", "SparkConnectGrpcException", "_InactiveRpcError", "_MultiThreadedRendezvous"}
 
 
@@ -131,8 +132,8 @@ def release() -> None:
 
 def explain_loss(error: BaseException) -> str | None:
     """Why the warm engine that an error comes from is of no use any more; None where it comes from elsewhere."""
-    # What a query is refused for has a class of its own.
-    if type(error).__name__ not in _NO_ANSWER and "closed channel" not in str(error):
+    # What a query is refused for has a class of its own, and so has what an engine that is ending cancels.
+    if type(error).__name__ not in _NO_ANSWER and not any(end in str(error) for end in _ENDING):
         return None
     return (_open.watch.await_loss() if _open is not None and _open.watch is not None else None) or _lost
 

@@ -27,6 +27,8 @@ from rivermeet.infra.engine.processes import END_SECONDS
 LOOK_SECONDS = 5.0
 SAY_AFTER, GIVE_UP_AFTER = 30.0, 300.0
 """Seconds without an answer."""
+_LAST_ANSWERS = 20
+"""Answers within two seconds or more: an engine that has given them is not ending."""
 
 _log = logging.getLogger(__name__)
 # Without a handler Python would print what is said here to the terminal a second time.
@@ -73,11 +75,18 @@ class Watch:
         return self._lost
 
     def await_loss(self) -> str | None:
-        """`loss`, after a request was broken off: an engine that is stopped does this half a second before it ends."""
-        for _ in range(END_SECONDS):
-            # A moment first: its last connections are not refused yet.
-            if self.loss is not None or self._ended.wait(0.1) or answers(self._state, self._token, 1):
+        """`loss`, after a request was broken off: an engine that is stopped does this half a second before it ends.
+
+        On a busy machine it is longer, and meanwhile it takes new connections.
+        """
+        answered = silent = 0
+        while answered < _LAST_ANSWERS and silent < END_SECONDS:
+            if self.loss is not None or self._ended.wait(0.1):
                 break
+            if answers(self._state, self._token, 1):
+                answered += 1
+            else:
+                silent += 1
         return self.loss
 
     @property
