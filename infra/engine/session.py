@@ -45,7 +45,7 @@ class _Open:
 _open: _Open | None = None
 _lost: str | None = None
 """Why the engine before was given up: what was asked of it may fail after another has taken its place."""
-_ENDING = ("closed channel", "SparkContext was shut down")
+_ENDING = ("closed channel", "SparkContext was shut down", "stopped SparkContext")
 _NO_ANSWER = {"SparkConnectException", "SparkConnectGrpcException", "_InactiveRpcError", "_MultiThreadedRendezvous"}
 
 
