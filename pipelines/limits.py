@@ -12,7 +12,7 @@ ONE_PARTITION_RECORDS = 5_000
 """Records of an epoch up to which its shuffles have one partition: below, starting tasks costs more than they do."""
 PARTITION_RECORDS = 250_000
 """Records that one partition of a shuffle has at most."""
-INTERPRETED_ROWS = 50_000
+INTERPRETED_ROWS = 10_000
 """Rows read by an epoch's queries, up to which they are interpreted: compiling them would take longer."""
 BROADCAST_ROWS = 100_000
 """Rows of an epoch, or keys of them, up to which they are broadcast to a table's rows."""
