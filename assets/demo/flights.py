@@ -95,10 +95,12 @@ def write(data_root: Path, step: int) -> list[str]:
             package.register(name, read(file))
         package.execute(_EVENTS)
         text = Path(folder, "text.csv")
+        written: list[str] = []
         for path, query in missing.items():
-            package.execute(f"COPY ({query}) TO '{text}' (HEADER)")
-            write_file(data_root / path, text.read_bytes())
-    return list(missing)
+            package.sql(query).write_csv(str(text), header=True)
+            if write_file(data_root / path, text.read_bytes()):
+                written.append(path)
+    return written
 
 
 def read(name: str) -> pa.Table:
