@@ -24,7 +24,9 @@ A query names relations in braces; its evaluation says what they are. Before an 
 only what it must of a large table.
 
 A rule that compares all rows of tables has the condition ``{touched:KEY}`` on its keys: of a large table, after a small
-fold, it holds for the keys of ``{changelog}`` alone, else for all (``assets/quality/relations/folded.py``).
+fold, it holds for the keys of ``{changelog}`` alone, else for all (``assets/quality/relations/folded.py``). Such a rule
+names ``{left:touched}`` or ``{table:touched}``. ``{table:KEYS}`` has no ``key`` and may have further rows, so the rule
+compares the keys itself.
 
 On what is committed (stages ``commit`` and ``table``), in one of two scopes. ``epoch``: what the epochs since the last
 fold touch. ``whole``: everything, when checks are run alone, at a table's first fold, and after a rebuild. Rules about
@@ -67,6 +69,7 @@ Moment = Literal["audit", "commit", "fold"]
 FOLDED = frozenset({"table", "now", "was", "sizes"})
 """Relations that a folded table is needed for."""
 _TOUCHED = re.compile(r"\{touched:([^{}]+)\}")
+_OF_TOUCHED = re.compile(r"\{(\w+):touched\}")
 _KEYED = re.compile(r"(?<!\{)\{(\w+):((?:[^{}]|\{\{|\}\}|\{\w+\})+)\}")
 JUDGED = {"rows": "rows", "made_of": "rows", "changelog": "changelog", "table": "table", "late": "read"}
 """Relations that an invariant is about, and whose rows they have; the others are what they are compared with.
@@ -163,8 +166,10 @@ def relations_of(query: str) -> tuple[str, ...]:
 
 
 def for_keys(query: str, some: bool) -> str:
-    """The query with its conditions ``{touched:KEY}`` written out: of some keys, those of ``{touched}``, or of all."""
-    return _TOUCHED.sub(lambda key: f"{key[1]} IN (SELECT key FROM {{touched}})" if some else "true", query)
+    """The query with its ``{touched:KEY}`` and ``{name:touched}`` written out: of those of ``{touched}``, or of all."""
+    touched = "SELECT key FROM {touched}"
+    query = _OF_TOUCHED.sub(lambda name: f"{{{name[1]}:{touched}}}" if some else f"{{{name[1]}}}", query)
+    return _TOUCHED.sub(lambda key: f"{key[1]} IN ({touched})" if some else "true", query)
 
 
 def of_keys(query: str, rows: Callable[[str, str], str]) -> str:

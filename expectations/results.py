@@ -49,14 +49,17 @@ class Relation:
     ----------
     key
         Columns of the part ``table`` that are the key of its rows, each quoted; empty if there is no such part.
+    is_folded
+        Whether the rows are a folded table's, without ``key``.
     """
 
     sql: str
     parts: Mapping[str, Part] = field(default_factory=dict)
     key: Sequence[str] = ()
+    is_folded: bool = False
 
     def of_keys(self, keys: str) -> str:
-        """The query of the rows whose key a subquery gives; of the table it reads at least these.
+        """The query of the rows whose key a subquery gives; of a folded table, of at least these.
 
         Readers skip what a join by ``=`` rules out by statistics. It finds no NULL, and part of a key may be NULL.
         """
@@ -67,7 +70,8 @@ class Relation:
             missing = " OR ".join(f"{column} IS NULL" for column in self.key)
             table = f"""(SELECT t.* FROM (SELECT * FROM {{table}}) t LEFT SEMI JOIN ({keys}) k ON {equal}
   UNION ALL SELECT * FROM {{table}} WHERE {missing})"""
-        return f"SELECT * FROM ({self.sql.replace('{table}', table)}) WHERE key IN ({keys})"
+        rows = self.sql.replace("{table}", table)
+        return rows if self.is_folded else f"SELECT * FROM ({rows}) WHERE key IN ({keys})"
 
 
 @dataclass(frozen=True)

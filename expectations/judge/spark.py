@@ -65,11 +65,16 @@ class _Frames(Evaluation):
 
     def _over(self, query: str) -> tuple[DataFrame, str]:
         """A query over relations in braces: its frame, and its text over committed tables."""
-        query = of_keys(query, lambda name, keys: f"(SELECT * FROM {{{name}}} WHERE key IN ({keys}))")
+        query = of_keys(query, self._rows_of_keys)
         named = {name: self[name] for name in relations_of(query)}
         frames: dict[str, Any] = {name: frame for name, (frame, _) in named.items()}
         frame = self._spark.sql(query, **frames)
         return frame, query.format(**{name: shown for name, (_, shown) in named.items()})
+
+    def _rows_of_keys(self, name: str, keys: str) -> str:
+        if self.judged.relations[name]().is_folded:
+            return f"{{{name}}}"
+        return f"(SELECT * FROM {{{name}}} WHERE key IN ({keys}))"
 
 
 _COLUMN = r"((?:\w+|`(?:[^`]|``)+`)(?:\.(?:\w+|`(?:[^`]|``)+`))*)"

@@ -89,7 +89,7 @@ def aggregate_of_group(node: Node) -> str:
     arguments = with_fields(in_groups, "left", _arguments(made.aggregations))
     return f"""SELECT coalesce(e.mapped, t.key) AS key, e.*, {_select_stored(node)}
 FROM (SELECT mapped, {_aggregate(made.aggregations)} FROM {arguments} GROUP BY mapped) e
-FULL OUTER JOIN (SELECT * FROM (SELECT *, {pack(node.key)} AS key FROM {{table}}) WHERE {{touched:key}}) t
+FULL OUTER JOIN (SELECT * FROM (SELECT *, {pack(node.key)} AS key FROM {{table:touched}}) WHERE {{touched:key}}) t
   ON e.mapped = t.key
 WHERE e.mapped IS NULL OR t.key IS NULL OR {_differs(made.aggregations)}"""
 

@@ -23,7 +23,7 @@ def _select_pointers(join: ForeignKeyJoin, relation: str) -> str:
 def match(node: Node) -> str:
     """Rows of the batch join: ``key``, ``left``, ``right``."""
     join = cast(ForeignKeyJoin, node.join_spec)
-    lefts = _select_pointers(join, "(SELECT * FROM {left} WHERE {touched:key})")
+    lefts = _select_pointers(join, "{left:touched}")
     return f"""SELECT l.key, l.`left`, r.`right` FROM {lefts} l
   {"JOIN" if join.how == "inner" else "LEFT JOIN"} {records(join.right, "{right}", "right")} r ON r.key = l.mapped"""
 

@@ -31,7 +31,7 @@ def match(node: Node) -> str:
     how = {"inner": "JOIN", "left": "LEFT JOIN", "outer": "FULL OUTER JOIN"}[join.how]
     rights = records(join.right, "{right}", "right")
     rights = f"SELECT * FROM (SELECT {_right_as_left(join)} AS key, `right` FROM {rights}) WHERE {{touched:key}}"
-    lefts = records(join.left, "(SELECT * FROM {left} WHERE {touched:key})", "left")
+    lefts = records(join.left, "{left:touched}", "left")
     return f"""SELECT coalesce(l.key, r.key) AS key, l.`left`, r.`right` FROM {lefts} l
   {how} ({rights}) r ON l.key = r.key"""
 

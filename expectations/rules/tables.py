@@ -59,7 +59,7 @@ WHERE NOT (e.row <=> t.row)"""
 def unique_keys(node: Node) -> str:
     """A table has each key once."""
     return f"""SELECT key, count(*) AS copies, min(_offset) AS first_offset, max(_offset) AS last_offset
-FROM (SELECT {pack(node.key)} AS key, _offset FROM {{table}}) WHERE {{touched:key}}
+FROM (SELECT {pack(node.key)} AS key, _offset FROM {{table:touched}}) WHERE {{touched:key}}
 GROUP BY key HAVING count(*) > 1"""
 
 
@@ -80,7 +80,7 @@ def table_size(node: Node) -> str:
 FROM (SELECT count_if(c.live) - count_if(b.key IS NOT NULL) AS grown
       FROM (SELECT key, max_by(value IS NOT NULL, struct(epoch, offset)) AS live
             FROM {{changelog}} WHERE key IS NOT NULL GROUP BY key) c
-      LEFT JOIN (SELECT {pack(node.key)} AS key FROM {{was}}) b ON b.key = c.key)
+      LEFT JOIN (SELECT {pack(node.key)} AS key FROM {{was:SELECT key FROM {{changelog}}}}) b ON b.key = c.key)
 CROSS JOIN {{sizes}} s
 WHERE NOT (s.after <=> s.before + grown)"""
 
@@ -97,7 +97,7 @@ def equals_batch_join(node: Node) -> str:
     """The table is the join of the input tables as they are now; no row of an old reference remains."""
     join = node.join_spec
     assert join is not None, node.name
-    rows = f"SELECT {pack(node.key)} AS key, {pack(node.value)} AS row FROM {{table}}"
+    rows = f"SELECT {pack(node.key)} AS key, {pack(node.value)} AS row FROM {{table:touched}}"
     joined = f"SELECT key, {join_values(join)} AS row FROM ({of_family(node, 'match')(node)})"
     return _unequal(joined, "expected", f"SELECT * FROM ({rows}) WHERE {{touched:key}}")
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import transpile
 
+from rivermeet.expectations.invariant import quote
 from rivermeet.expectations.judge.duck import InProcess
 from rivermeet.expectations.judge.xxhash64 import as_bigint
 from rivermeet.expectations.results import Judged, Part, Relation
@@ -117,6 +118,10 @@ _SMALL = {
 }
 
 
+_FLAT = ("table", "before", "was", "now", "stored")
+"""Relations with the columns of a folded table."""
+
+
 def _key(node: Node) -> str:
     return ", ".join(f"{column}: {kind}" for column, kind in node.key.items())
 
@@ -130,7 +135,7 @@ def _value(node: Node) -> str:
 def _schema(node: Node, relation: str) -> str:
     if relation in _SMALL:
         return _SMALL[relation]
-    if relation in ("table", "before", "was", "now", "stored"):
+    if relation in _FLAT:
         return f"{_key(node)}, {_value(node)}, {_FOLDED}".replace(":", "")
     if relation == "touched":
         return f"key STRUCT<{_key(node)}>"
@@ -179,7 +184,8 @@ def written(node: Node, relation: str, rows: Sequence[Row]) -> Part:
 
 
 def relation_of(node: Node, name: str, rows: Sequence[Row]) -> Relation:
-    return Relation("SELECT * FROM {given}", {"given": written(node, name, rows)})
+    key = [quote(column) for column in node.key] if name in _FLAT else []
+    return Relation("SELECT * FROM {table}", {"table": written(node, name, rows)}, key, is_folded=bool(key))
 
 
 def judged_on(node: Node, rows: Rows) -> Judged:

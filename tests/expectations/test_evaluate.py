@@ -103,12 +103,13 @@ def test_column_names_may_hold_any_character(judge: Judge):
     flat = "`the {key}` INT, `a{b}` STRING, `back``tick` STRING, `two words` STRING"
     stored = {"the {key}": 1, **values, "two words": "other", "_timestamp": 5, "_partition": 0, "_offset": 0}
     table = json_part(f"{flat}, _timestamp BIGINT, _partition INT, _offset BIGINT", [stored])
-    every = "SELECT * FROM {given}"
-    relations = {name: Relation(every, {"given": table}) for name in ("table", "now")}
-    relations |= {
-        "changelog": Relation(every, {"given": changelog}),
-        "was": Relation(f"{every} WHERE false", {"given": table}),
-    }
+
+    def folded(condition: str) -> Relation:
+        rows = f"SELECT * FROM {{table}} WHERE {condition}"
+        return Relation(rows, {"table": table}, ["`the {{key}}`"], is_folded=True)
+
+    relations = {"table": folded("true"), "now": folded("true"), "was": folded("false")}
+    relations["changelog"] = Relation("SELECT * FROM {given}", {"given": changelog})
     relations["bounds"] = Relation("SELECT 0 AS partition, 0L AS first_offset WHERE false")
     relations["sizes"] = Relation("SELECT 0L AS before, 1L AS after")
     judged = Judged({name: (lambda one=one: one) for name, one in relations.items()})

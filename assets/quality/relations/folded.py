@@ -16,7 +16,7 @@ from itertools import islice
 
 from rivermeet.assets.quality.relations.epoch import InputRelations, Relations, late
 from rivermeet.assets.quality.relations.parts import bounds, node_part
-from rivermeet.expectations.invariant import Scope, pack
+from rivermeet.expectations.invariant import Scope, pack, quote
 from rivermeet.expectations.results import Judged, Relation
 from rivermeet.infra.commit_note import CommitNote
 from rivermeet.infra.delta.changelog_files import between_sql, count_between, files_with
@@ -144,8 +144,8 @@ def _changelog(of: Folded) -> Relation:
 
 def _of_keys(of: Folded, table: Relation, own: Relation) -> Relation:
     """Rows of a folded table with a key of the changelog's that are judged."""
-    keyed = f"SELECT *, {pack(of.node.key)} AS __key FROM ({table.sql})"
     keys = f"SELECT key FROM ({own.sql})"
+    keyed = f"SELECT *, {pack(of.node.key)} AS __key FROM ({table.of_keys(keys)})"
     return Relation(f"SELECT * EXCEPT (__key) FROM ({keyed}) WHERE __key IN ({keys})", {**table.parts, **own.parts})
 
 
@@ -154,7 +154,8 @@ def _table(of: Folded, version: int | None) -> Relation:
     known = of.table if version is None else version
     assert known is not None
     none = " WHERE false" if version is None else ""
-    return Relation(f"SELECT * FROM {{table}}{none}", {"table": node_part(of.paths, "table", known)})
+    parts = {"table": node_part(of.paths, "table", known)}
+    return Relation(f"SELECT * FROM {{table}}{none}", parts, [quote(column) for column in of.node.key], is_folded=True)
 
 
 def _sizes(of: Folded) -> Relation:
