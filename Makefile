@@ -10,11 +10,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 # uv takes three fifths of pip's time, but does not read pip's settings. Where they name an index, where uv is not to be
-# had, or where it fails, pip installs. EXTRAS are those of pyproject.toml, BESIDE
+# had, or where it fails, pip installs. PySpark is published as sources: its wheel is built here, of jars that are
+# compressed already, and to compress them again took half of the build. EXTRAS are those of pyproject.toml, BESIDE
 # packages by their names.
 UV := $(shell command -v uv || echo .venv/bin/uv)
 INSTALL = { [[ "$$($(BIN)/python -m pip config list)" != *index-url* && -x $(UV) ]] \
-  && $(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[$(EXTRAS)]' $(BESIDE) 2>/dev/null \
+  && $(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[$(EXTRAS)]' $(BESIDE) \
+    --config-settings-package pyspark:--build-option=--compression=stored 2>/dev/null \
   || $(PIP) -e '.[$(EXTRAS)]' $(BESIDE); }
 # On all cores, which pip does not. Modules that are compiled on import are compiled again by each process where
 # PYTHONDONTWRITEBYTECODE is set, as it is in many images: half of what Dagster takes around a step. A file that does
