@@ -1,19 +1,21 @@
-"""Rows as they were read, in Parquet files of the epoch for Spark: a chunk in memory, the rest on disk.
+"""Rows as they were read, in Parquet files of the epoch for Spark: two chunks in memory, the rest on disk.
 
-    home/landing/shop/orders/epoch-7-5f0c…/00000.parquet    20,000 rows or more, or 32 MiB of them
+    home/landing/shop/orders/epoch-7-5f0c…/00000.parquet    20,000 rows, or 32 MiB of them
     home/landing/shop/orders/epoch-7-5f0c…/00001.parquet    the following rows
     home/landing/shop/orders/epoch-6-a41e…/                 of a finished epoch, or of a killed attempt:
                                                             removed when the node's next one lands
 
-An epoch is computed only from landed rows: a compacted topic may return fewer records when it is
-read again, and a file may be gone. Held by ``tests/infra/sources/kafka/test_reading.py``,
+An epoch is computed only from landed rows: a compacted topic may return fewer records when it is read again, and a file
+may be gone. A chunk is written while the next one is read. Files are small because Spark gives its tasks whole files:
+with 60,000 rows in each, one of two tasks had three of five. Held by ``tests/infra/sources/kafka/test_reading.py``,
 ``tests/infra/sources/postgres/test_reading.py`` and ``tests/infra/sources/landing/test_files.py``.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
@@ -51,21 +53,22 @@ class LandingFolder:
 
     def write(self, tables: Iterable[pa.Table]) -> int:
         """Write rows with the columns of the schema; return their number."""
-        files = 0
-        held: list[pa.Table] = []
-        for table in tables:
-            held.append(table)
-            if sum(t.num_rows for t in held) >= ROWS or sum(t.nbytes for t in held) >= BYTES:
-                files, held = self._write(held, files), []
-            self.rows += table.num_rows
-        self._write(held, files)
+        written: Future[int] | None = None
+        with ThreadPoolExecutor(1) as writer:
+            for rows in _chunks(tables):
+                files = written.result() if written is not None else 0
+                written = writer.submit(self._write, rows, files)
+                self.rows += len(rows)
+        if written is not None:
+            written.result()
         return self.rows
 
-    def _write(self, tables: Sequence[pa.Table], files: int) -> int:
-        if any(table.num_rows for table in tables):
-            rows = pa.concat_tables(tables)
-            pq.write_table(rows, self.folder / f"{files:05d}.parquet", compression="zstd", compression_level=1)
-        return files + 1
+    def _write(self, rows: pa.Table, files: int) -> int:
+        for start in range(0, len(rows), ROWS):
+            file = self.folder / f"{files:05d}.parquet"
+            pq.write_table(rows.slice(start, ROWS), file, compression="zstd", compression_level=1)
+            files += 1
+        return files
 
     def read(self, spark: SparkSession) -> DataFrame:
         """All rows that were written."""
@@ -75,6 +78,18 @@ class LandingFolder:
         if not files:
             return no_rows(spark, ddl)
         return spark.read.schema(ddl).parquet(*[spark_path(file) for file in files])
+
+
+def _chunks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows, with a file's rows or bytes in each table but the last."""
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        if sum(t.num_rows for t in held) >= ROWS or sum(t.nbytes for t in held) >= BYTES:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
 
 
 def new_folder(node_folder: Path, epoch: int) -> Path:
