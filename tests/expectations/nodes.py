@@ -184,8 +184,12 @@ def written(node: Node, relation: str, rows: Sequence[Row]) -> Part:
 
 
 def relation_of(node: Node, name: str, rows: Sequence[Row]) -> Relation:
+    return made_of(node, name, written(node, name, rows))
+
+
+def made_of(node: Node, name: str, part: Part) -> Relation:
     key = [quote(column) for column in node.key] if name in _FLAT else []
-    return Relation("SELECT * FROM {table}", {"table": written(node, name, rows)}, key, is_folded=bool(key))
+    return Relation("SELECT * FROM {table}", {"table": part}, key, is_folded=bool(key))
 
 
 def judged_on(node: Node, rows: Rows) -> Judged:

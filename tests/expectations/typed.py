@@ -19,11 +19,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from rivermeet.expectations.judge.xxhash64 import as_bigint
-from rivermeet.expectations.results import Judged, Part, Relation
+from rivermeet.expectations.results import Judged, Part
 from rivermeet.infra.delta.scan import register_rows
 from rivermeet.pipelines import Node
 from tests.expectations.clean import CLEAN, Epoch
-from tests.expectations.nodes import Row, _schema
+from tests.expectations.nodes import Row, _schema, made_of
 
 
 def _first(*special: Any, then: Callable[[int], Any]) -> Callable[[int], Any]:
@@ -105,9 +105,7 @@ class TypedNode:
         """What `tests.expectations.nodes.judged_on` gives, of typed rows."""
         checked: dict[str, int | None] = {name: len(rows) for name, rows in epoch.items()}
         checked["read"] = sum(len(epoch.get(s) or epoch.get(f"new_{s}", ())) for s in ("left", "right"))
-        made = {
-            name: Relation("SELECT * FROM {given}", {"given": self.rows(node, name, epoch[name])}) for name in epoch
-        }
+        made = {name: made_of(node, name, self.rows(node, name, epoch[name])) for name in epoch}
         return Judged({name: (lambda name=name: made[name]) for name in made}, checked)
 
     def rows(self, node: Node, relation: str, rows: Sequence[Row]) -> Part:

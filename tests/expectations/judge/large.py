@@ -54,8 +54,8 @@ def made(home: Path) -> None:
 
 def _judged(home: Path) -> Judged:
     def relation(name: str, where: str = "true") -> Relation:
-        rows = table_part(str(home / name), name, 0)
-        return Relation(f"SELECT * FROM {{rows}} WHERE {where}", {"rows": rows})
+        rows, is_folded = table_part(str(home / name), name, 0), name == "table"
+        return Relation(f"SELECT * FROM {{table}} WHERE {where}", {"table": rows}, ["id"] * is_folded, is_folded)
 
     sizes = {"before": "BIGINT", "after": "BIGINT"}
     relations = {
