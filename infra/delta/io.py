@@ -238,8 +238,8 @@ def merge(
     for name in key:
         same = same & (F.col(quote(name)) == F.col(quote(f"__new_{name}")))
     values = {quote(c): F.col(quote(f"__new_{c}")) for c in rows.columns if c != "_deleted"}
-    # Inserting takes an outer join, for which Spark would sort the whole table: a MERGE into ten million rows took a
-    # quarter longer. A table of the few new rows is small.
+    # Inserting takes an outer join, for which Spark would sort the whole table: a fold into ten million rows took
+    # 5.3 s for 4.4. A table of the few new rows is small.
     hashed = {"spark.sql.join.preferSortMergeJoin": "false"}
     settings = {f"{_TXN}AppId": app_id, f"{_TXN}Version": str(epoch), _NOTE: note.model_dump_json(), **hashed}
     with session_settings(session, settings), once(path, app_id, epoch):
